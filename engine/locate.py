@@ -1,0 +1,95 @@
+"""Finding checkpoints: a named folder, the Hugging Face cache, or the embedded demo."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import CheckpointError
+from engine.profile import Profile, get_profile, profile_folder
+from engine.settings.declared import Settings
+from engine.settings.environment import hugging_face_cache
+
+HOW_TO_GIVE = (
+    "Give a checkpoint with --model DIR, with the setting model.dir, or download "
+    "Qwen/Qwen3.8-27B-FP8 with the Hugging Face tools: its cache folder is found by itself."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What will be opened: a folder, the profile that reads it, and whether it is the demo."""
+
+    path: Path
+    profile: Profile
+    is_demo: bool
+
+
+def cached_snapshot(repository: str, cache: Path) -> Path | None:
+    """The newest complete snapshot of ``repository`` in a Hugging Face hub cache, if any."""
+    folder = cache / f"models--{repository.replace('/', '--')}" / "snapshots"
+    try:
+        snapshots = [one for one in folder.iterdir() if (one / "config.json").is_file()]
+    except OSError:
+        return None
+    return max(snapshots, key=lambda one: one.stat().st_mtime, default=None)
+
+
+def weights_of(profile: Profile, cache: Path) -> Path | None:
+    """Where the weights of ``profile`` lie on this machine, or None when they are missing."""
+    if profile.embedded:
+        folder = profile_folder() / profile.embedded
+        return folder if (folder / "config.json").is_file() else None
+    for repository in profile.repositories:
+        if found := cached_snapshot(repository, cache):
+            return found
+    return None
+
+
+def choose(settings: Settings, profiles: Mapping[str, Profile]) -> Choice:
+    """Decide what to open: the named folder and profile, else what the cache holds, else the demo.
+
+    Raises:
+        CheckpointError: the named folder is none, or the named profile's files are missing.
+        ProfileError: the named profile does not exist.
+    """
+    cache = hugging_face_cache()
+    wanted = get_profile(settings.model.profile, profiles) if settings.model.profile else None
+    if settings.model.dir is not None:
+        return _named_folder(settings.model.dir, wanted, profiles)
+    if wanted is not None:
+        path = weights_of(wanted, cache)
+        if path is None:
+            raise CheckpointError(
+                f"The files of the profile '{wanted.name}' are not on this machine.", HOW_TO_GIVE
+            )
+        return Choice(path, wanted, bool(wanted.embedded))
+    for profile in sorted(profiles.values(), key=_smallest_real_first):
+        if path := weights_of(profile, cache):
+            return Choice(path, profile, bool(profile.embedded))
+    raise CheckpointError("No model is on this machine and the demo model is missing.", HOW_TO_GIVE)
+
+
+def _smallest_real_first(profile: Profile) -> tuple[bool, int]:
+    # decode reads every weight once a round, so the fewest bytes are the fastest
+    bits = {"nvfp4": 4, "fp8_block": 8, "e4m3_row": 8, "bf16": 16}
+    return bool(profile.embedded), bits[profile.formats.mlp]
+
+
+def _named_folder(folder: Path, wanted: Profile | None, profiles: Mapping[str, Profile]) -> Choice:
+    if not folder.is_dir():
+        raise CheckpointError(f"The model folder {folder} does not exist.", HOW_TO_GIVE)
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(
+            f"{folder} holds no config.json, so it is no checkpoint.", HOW_TO_GIVE
+        )
+    if folder.resolve() == (profile_folder() / "demo").resolve():
+        return Choice(folder, wanted or get_profile("demo", profiles), is_demo=True)
+    fallback = "fp8" if _is_quantised(folder) else "bf16"
+    return Choice(folder, wanted or get_profile(fallback, profiles), is_demo=False)
+
+
+def _is_quantised(folder: Path) -> bool:
+    try:
+        return '"quantization_config"' in (folder / "config.json").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,195 @@
+"""Weight profiles: what a person picks from the menu, read from TOML data.
+
+A profile names the storage format of every part of the model, the drafters and their limits, the
+KV format and the sampling defaults. It knows no tensor: the checkpoint decides per tensor what is
+really there, and the loader reports where the two differ.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from engine.errors import ProfileError, nearest
+from engine.types import DRAFTERS
+
+WeightFormat = Literal["bf16", "fp8_block", "nvfp4", "e4m3_row"]
+WEIGHT_FORMATS: tuple[str, ...] = ("bf16", "fp8_block", "nvfp4", "e4m3_row")
+KV_FORMATS: tuple[str, ...] = ("bf16",)
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """Storage format of each part's matrices; everything else is BF16."""
+
+    mlp: WeightFormat
+    attention: WeightFormat
+    delta: WeightFormat
+    head: WeightFormat
+    mtp: WeightFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """Which drafter ``auto`` means and the most tokens a round may propose."""
+
+    drafter: str
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One weight profile.
+
+    ``repositories`` are Hugging Face names whose cached files serve it; ``embedded`` is the folder
+    beside the profile files when the weights ship with the program.
+    """
+
+    name: str
+    title: str
+    about: str
+    formats: Formats
+    drafting: Drafting
+    kv_format: str
+    repositories: tuple[str, ...] = ()
+    embedded: str = ""
+    settings: Mapping[str, object] | None = None
+    path: str = ""
+
+
+def profile_folder() -> Path:
+    """The folder of the profiles that ship with the program."""
+    return Path(str(resources.files("profiles")))
+
+
+def load_profiles(user_folder: Path | None = None) -> dict[str, Profile]:
+    """Read every profile, the program's own first, then those in ``user_folder``/profiles.
+
+    Raises:
+        ProfileError: a file does not read, a key or a value is unknown, or a name stands twice.
+    """
+    found: dict[str, Profile] = {}
+    folders = [profile_folder()]
+    if user_folder is not None:
+        folders.append(user_folder / "profiles")
+    for folder in folders:
+        for path in sorted(folder.glob("*.toml")):
+            profile = read_profile(path)
+            if profile.name in found:
+                raise ProfileError(
+                    f"The profile '{profile.name}' stands in {found[profile.name].path} "
+                    f"and in {path}.",
+                    "Rename one of them.",
+                )
+            found[profile.name] = profile
+    return found
+
+
+def get_profile(name: str, profiles: Mapping[str, Profile]) -> Profile:
+    """The profile called ``name``.
+
+    Raises:
+        ProfileError: there is none; the nearest name is given.
+    """
+    if name not in profiles:
+        raise ProfileError(f"There is no profile '{name}'.", nearest(name, profiles))
+    return profiles[name]
+
+
+def read_profile(path: Path) -> Profile:
+    """Read one profile file; its name is the file's stem.
+
+    Raises:
+        ProfileError: the file is not TOML, or a key or value is missing, unknown or of a wrong
+            type; the sentence names file and key.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise ProfileError(f"{path} does not read: {problem}.") from None
+    reader = _Reader(path)
+    reader.only(data, {"title", "about", "formats", "drafting", "kv", "weights", "settings"}, "")
+    weights = reader.table(data, "weights")
+    reader.only(weights, {"repositories", "embedded"}, "weights.")
+    kv = reader.table(data, "kv")
+    reader.only(kv, {"format"}, "kv.")
+    return Profile(
+        name=path.stem,
+        title=reader.text(data, "title"),
+        about=reader.text(data, "about"),
+        formats=_read_formats(reader, reader.table(data, "formats")),
+        drafting=_read_drafting(reader, reader.table(data, "drafting")),
+        kv_format=reader.word(kv, "format", KV_FORMATS, "kv."),
+        repositories=reader.texts(weights, "repositories"),
+        embedded=str(weights.get("embedded", "")),
+        settings=_flatten(reader.table(data, "settings", optional=True)),
+        path=str(path),
+    )
+
+
+def _read_formats(reader: "_Reader", table: dict[str, Any]) -> Formats:
+    names = [one.name for one in fields(Formats)]
+    reader.only(table, set(names), "formats.")
+    read = {name: reader.word(table, name, WEIGHT_FORMATS, "formats.") for name in names}
+    return Formats(**cast("dict[str, Any]", read))
+
+
+def _read_drafting(reader: "_Reader", table: dict[str, Any]) -> Drafting:
+    reader.only(table, {"drafter", "max_tokens"}, "drafting.")
+    most = table.get("max_tokens")
+    if not isinstance(most, int) or isinstance(most, bool) or not 0 <= most <= 31:
+        raise reader.error("drafting.max_tokens", most, "a whole number from 0 to 31")
+    return Drafting(reader.word(table, "drafter", DRAFTERS, "drafting."), most)
+
+
+def _flatten(table: Mapping[str, Any]) -> dict[str, object]:
+    return {
+        f"{section}.{leaf}": value
+        for section, content in table.items()
+        for leaf, value in cast("dict[str, object]", content).items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Typed access to one TOML file; every refusal names the file and the key."""
+
+    path: Path
+
+    def error(self, key: str, value: object, wanted: str, hint: str = "") -> ProfileError:
+        return ProfileError(f"{self.path}: '{key}' is {value!r}, expected {wanted}.", hint)
+
+    def only(self, table: Mapping[str, Any], known: set[str], where: str) -> None:
+        for key in table:
+            if key not in known:
+                raise ProfileError(
+                    f"{self.path}: there is no key '{where}{key}'.", nearest(key, known)
+                )
+
+    def table(self, data: Mapping[str, Any], key: str, *, optional: bool = False) -> dict[str, Any]:
+        value = data.get(key, {} if optional else None)
+        if not isinstance(value, dict):
+            raise self.error(key, value, f"a table [{key}]")
+        return cast("dict[str, Any]", value)
+
+    def text(self, data: Mapping[str, Any], key: str) -> str:
+        value = data.get(key)
+        if not isinstance(value, str) or not value:
+            raise self.error(key, value, "text")
+        return value
+
+    def texts(self, data: Mapping[str, Any], key: str) -> tuple[str, ...]:
+        value = cast("object", data.get(key, []))
+        items = cast("list[object]", value) if isinstance(value, list) else [None]
+        if not all(isinstance(one, str) for one in items):
+            raise self.error(key, value, "a list of texts")
+        return tuple(str(one) for one in items)
+
+    def word(self, data: Mapping[str, Any], key: str, allowed: tuple[str, ...], where: str) -> str:
+        value = data.get(key)
+        if value not in allowed:
+            wanted = f"one of {', '.join(allowed)}"
+            raise self.error(where + key, value, wanted, nearest(str(value), allowed))
+        return str(value)

@@ -1,0 +1,88 @@
+"""What happened in a round and in a turn: the one schema behind screens, JSON output and traces."""
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+PHASES = ("draft", "verify", "accept", "host")
+"""The four phases of a round, named so everywhere; they add up to the round."""
+
+BYTE_PARTS = ("weights", "head", "state", "kv", "drafter")
+"""Where the bytes of a round go."""
+
+FinishReason = Literal["stop", "stop_string", "length", "context_full", "cancelled", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord:
+    """One decode round: draft, verify, accept, host.
+
+    ``rows`` is the number of verified positions (1 + draft tokens); ``tested`` how many draft
+    tokens the target looked at, ``accepted`` how many of them it agreed with. ``token_ids`` are
+    the committed tokens (accepted + 1 unless the turn ended inside the round). ``ms`` holds the
+    four ``PHASES`` in milliseconds, ``num_bytes`` the ``BYTE_PARTS`` the kernels had to move.
+    ``start_s`` counts from the start of the turn.
+    """
+
+    index: int
+    drafter: str
+    shape: Literal["chain", "tree"]
+    rows: int
+    tested: int
+    accepted: int
+    token_ids: tuple[int, ...]
+    context_tokens: int
+    start_s: float
+    ms: dict[str, float]
+    num_bytes: dict[str, int]
+
+    @property
+    def round_ms(self) -> float:
+        """Duration of the round: the sum of its phases."""
+        return sum(self.ms.values())
+
+    @property
+    def gb_s(self) -> float:
+        """Bytes the round's kernels had to move over its duration, GB/s."""
+        return sum(self.num_bytes.values()) / max(self.round_ms, 1e-9) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRecord:
+    """How positions [start, end) were computed, so that an exact resume can repeat it."""
+
+    start: int
+    end: int
+    how: Literal["prefill", "decode"]
+    chunk_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecord:
+    """One answered request. Times in seconds, rates in tokens a second.
+
+    ``decode_tok_s`` is (n - 1) / (time of last token - time of first token), 0 below two tokens;
+    ``ttft_s`` runs from the request to the first token out of the engine. ``logits`` is filled
+    only on demand and never serialised.
+    """
+
+    text: str
+    reasoning: str
+    token_ids: tuple[int, ...]
+    finish_reason: FinishReason
+    prompt_tokens: int
+    reused_tokens: int
+    ttft_s: float
+    total_s: float
+    prefill_tok_s: float
+    decode_tok_s: float
+    rounds: tuple[RoundRecord, ...]
+    ranges: tuple[RangeRecord, ...]
+    seed: int
+    error: str = ""
+    logits: Any = field(default=None, repr=False, compare=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """The record as plain JSON values, without logits."""
+        data = asdict(replace(self, logits=None))
+        del data["logits"]
+        return data

@@ -1,0 +1,201 @@
+"""Every setting there is. One section, one dataclass; one field, one setting."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import platformdirs
+
+from engine.errors import SettingsError
+from engine.settings import environment
+from engine.settings.registry import (
+    Resolved,
+    Setting,
+    declared_settings,
+    names_from_environment,
+    resolve,
+    setting,
+)
+from engine.types import DRAFTERS
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """Which weights are opened."""
+
+    dir: Path | None = setting(
+        None, "folder of the checkpoint; empty looks in the Hugging Face cache, then the demo"
+    )
+    profile: str | None = setting(
+        None, "weight profile; empty takes the one that fits the checkpoint", when="session"
+    )
+    device: str = setting("auto", "where the model runs", choices=("auto", "cpu", "cuda"))
+    threads: int = setting(
+        0, "CPU threads of the reference path; 0 takes the physical cores", bounds=(0, 1024)
+    )
+    context_tokens: int = setting(
+        32768, "longest conversation held", unit="tokens", bounds=(64, 1_000_000)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingSettings:
+    """How tokens are chosen; empty means what the checkpoint's generation_config.json says."""
+
+    temperature: float | None = setting(None, "0 is greedy", bounds=(0.0, 10.0), when="live")
+    top_k: int | None = setting(None, "0 is off", bounds=(0, 1_000_000), when="live")
+    top_p: float | None = setting(None, "1 is off", bounds=(0.0, 1.0), when="live")
+    min_p: float | None = setting(None, "0 is off", bounds=(0.0, 1.0), when="live")
+    presence_penalty: float = setting(0.0, "0 is off", bounds=(-10.0, 10.0), when="live")
+    repetition_penalty: float = setting(1.0, "1 is off", bounds=(0.01, 10.0), when="live")
+    seed: int | None = setting(
+        None, "seed of the draws; empty takes a fresh one each turn", bounds=(0, 2**63 - 1),
+        when="live",
+    )  # fmt: skip
+    max_tokens: int = setting(
+        2048, "longest answer", unit="tokens", bounds=(1, 1_000_000), when="live"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DraftSettings:
+    """Speculative decoding: changes speed, never text."""
+
+    drafter: str = setting("auto", "who proposes tokens", choices=DRAFTERS, when="live")
+    tokens: int = setting(3, "proposals a round", unit="tokens", bounds=(1, 7), when="live")
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSettings:
+    """The chat screen and the plain prompt."""
+
+    system: str = setting("", "system prompt of new conversations", when="session")
+    thinking: bool = setting(True, "let models that can think do so", when="live")
+    effort: str | None = setting(
+        None, "thinking effort", choices=("low", "medium", "xhigh"), when="live"
+    )
+    show_thinking: str = setting(
+        "live", "how thinking is shown", choices=("live", "folded", "open", "hidden"), when="live"
+    )
+    theme: str = setting("dark", "colours", choices=("dark", "light", "ansi"), when="live")
+    fps: int = setting(0, "paints a second; 0 is 20, and 10 over SSH", bounds=(0, 60), when="live")
+    mouse: bool = setting(True, "use the mouse; off leaves selection to the terminal")
+    ascii: bool = setting(False, "draw with ASCII signs only")
+    save: bool = setting(True, "keep conversations on disk", when="session")
+
+
+@dataclass(frozen=True, slots=True)
+class PathSettings:
+    """Where files are kept; empty means the system's usual places."""
+
+    config: Path | None = setting(None, "folder of settings.toml and own profiles")
+    data: Path | None = setting(None, "folder of the sessions")
+    state: Path | None = setting(None, "folder of prompt history, drafts and logs")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, resolved."""
+
+    model: ModelSettings = field(default_factory=ModelSettings)
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
+    draft: DraftSettings = field(default_factory=DraftSettings)
+    chat: ChatSettings = field(default_factory=ChatSettings)
+    paths: PathSettings = field(default_factory=PathSettings)
+
+    @property
+    def config_dir(self) -> Path:
+        """Folder of settings.toml and of the person's own profiles."""
+        return self.paths.config or Path(platformdirs.user_config_dir("qwen38"))
+
+    @property
+    def data_dir(self) -> Path:
+        """Folder of the sessions."""
+        return self.paths.data or Path(platformdirs.user_data_dir("qwen38"))
+
+    @property
+    def state_dir(self) -> Path:
+        """Folder of prompt history, drafts and logs."""
+        return self.paths.state or Path(platformdirs.user_state_dir("qwen38"))
+
+
+KNOWN: dict[str, Setting] = declared_settings(Settings)
+
+
+def load_settings(
+    command_line: Mapping[str, object] | None = None,
+    profile: Mapping[str, object] | None = None,
+) -> tuple[Settings, dict[str, Resolved]]:
+    """Resolve every setting from its sources.
+
+    Args:
+        command_line: values by full name, as the commands' options gave them.
+        profile: values by full name that the chosen profile declares.
+
+    Returns:
+        The settings, and for each full name the value with the source that won.
+
+    Raises:
+        SettingsError: an unknown name or an unreadable value in any source.
+    """
+    variables = names_from_environment(KNOWN, environment.own_variables())
+    overrides = command_line or {}
+    folder = _config_dir(overrides, variables)
+    resolved = resolve(
+        KNOWN,
+        [
+            ("profile", profile or {}),
+            (f"user file {folder / 'settings.toml'}", read_user_file(folder / "settings.toml")),
+            ("environment", variables),
+            ("command line", overrides),
+        ],
+    )
+    return build(resolved), resolved
+
+
+def build(resolved: Mapping[str, Resolved]) -> Settings:
+    """Assemble the typed settings from resolved values."""
+    by_section: dict[str, dict[str, object]] = {}
+    for name, one in resolved.items():
+        section, leaf = name.split(".", 1)
+        by_section.setdefault(section, {})[leaf] = one.value
+    sections: dict[str, Any] = {
+        "model": ModelSettings(**cast("dict[str, Any]", by_section["model"])),
+        "sampling": SamplingSettings(**cast("dict[str, Any]", by_section["sampling"])),
+        "draft": DraftSettings(**cast("dict[str, Any]", by_section["draft"])),
+        "chat": ChatSettings(**cast("dict[str, Any]", by_section["chat"])),
+        "paths": PathSettings(**cast("dict[str, Any]", by_section["paths"])),
+    }
+    return Settings(**sections)
+
+
+def read_user_file(path: Path) -> dict[str, object]:
+    """Read ``settings.toml`` into values by full name; a missing file is empty.
+
+    Raises:
+        SettingsError: the file is not TOML, or a top-level key is not a section.
+    """
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
+        raise SettingsError(
+            f"{path} does not read: {problem}.", "Mend it or move it away."
+        ) from None
+    values: dict[str, object] = {}
+    for section, content in data.items():
+        if not isinstance(content, dict):
+            raise SettingsError(
+                f"{path}: '{section}' stands outside a section.", "Write [section] above it."
+            )
+        for leaf, value in cast("dict[str, object]", content).items():
+            values[f"{section}.{leaf}"] = value
+    return values
+
+
+def _config_dir(overrides: Mapping[str, object], variables: Mapping[str, object]) -> Path:
+    chosen = overrides.get("paths.config") or variables.get("paths.config")
+    return Path(str(chosen)).expanduser() if chosen else Settings().config_dir

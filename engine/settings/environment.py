@@ -1,0 +1,52 @@
+"""The only reader of the process environment: our own names and the few foreign ones we honour."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+PREFIX = "QWEN38_"
+
+
+def own_variables() -> dict[str, str]:
+    """Every variable of the environment whose name starts with ``QWEN38_``."""
+    return {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
+
+
+def hugging_face_cache() -> Path:
+    """The Hugging Face hub cache folder, by the rules of huggingface_hub (it may not exist)."""
+    if hub := os.environ.get("HF_HUB_CACHE"):
+        return Path(hub).expanduser()
+    if home := os.environ.get("HF_HOME"):
+        return Path(home).expanduser() / "hub"
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    return Path(cache).expanduser() / "huggingface" / "hub"
+
+
+def no_color() -> bool:
+    """Whether the person asked for no colour (https://no-color.org)."""
+    return bool(os.environ.get("NO_COLOR"))
+
+
+def terminal_name() -> str:
+    """The value of TERM; ``dumb`` when it is not set."""
+    return os.environ.get("TERM", "dumb")
+
+
+def over_ssh() -> bool:
+    """Whether this terminal is reached over SSH, where painting is slowed down."""
+    return "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ
+
+
+def inside_multiplexer() -> bool:
+    """Whether tmux or screen sits between us and the terminal."""
+    return "TMUX" in os.environ or os.environ.get("TERM", "").startswith("screen")
+
+
+def editor() -> str:
+    """The person's editor command."""
+    return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "nano"
+
+
+def child_environment(overrides: Mapping[str, str]) -> dict[str, str]:
+    """The environment for a subprocess: ours with ``overrides`` on top."""
+    return {**os.environ, **overrides}

@@ -1,0 +1,221 @@
+"""The machinery of settings: declaration, parsing, and which source won.
+
+A setting is a field of a frozen section dataclass, made by ``setting(...)``. The registry refuses
+a second declaration of a name, an unknown name and an unreadable value, each with a sentence.
+"""
+
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.errors import SettingsError, nearest
+from engine.settings.environment import PREFIX
+
+When = Literal["start", "session", "live"]
+SOURCES = ("default", "profile", "user file", "environment", "command line")
+"""Sources of a value, weakest first."""
+
+
+def setting(
+    default: object,
+    help: str,  # noqa: A002  (the field's own name in every option parser)
+    *,
+    unit: str = "",
+    choices: tuple[str, ...] = (),
+    bounds: tuple[float, float] | None = None,
+    env: str = "",
+    when: When = "start",
+) -> Any:  # noqa: ANN401  (the type of a setting stands in its annotation)
+    """Declare a setting as a dataclass field.
+
+    Args:
+        default: value when nobody says otherwise.
+        help: what it does, for a person, in one line.
+        unit: unit of a number.
+        choices: the words that are allowed.
+        bounds: inclusive limits of a number.
+        env: environment name when it is not ``QWEN38_SECTION_NAME``.
+        when: whether a change takes effect at the next start, session or at once.
+    """
+    about = {"help": help, "unit": unit, "choices": choices, "bounds": bounds, "env": env}
+    return field(default=default, metadata={**about, "when": when})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One declared setting, flattened."""
+
+    name: str
+    type: Any
+    default: object
+    help: str
+    unit: str
+    choices: tuple[str, ...]
+    bounds: tuple[float, float] | None
+    env: str
+    when: When
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A value and where it came from (one of ``SOURCES``, with the file or variable named)."""
+
+    value: object
+    source: str
+
+
+def declared_settings(root: type) -> dict[str, Setting]:
+    """Flatten the sections of ``root`` into settings by full name, ``section.name``."""
+    found: dict[str, Setting] = {}
+    variables: set[str] = set()
+    for section, section_type in typing.get_type_hints(root).items():
+        hints = typing.get_type_hints(section_type)
+        for declared in fields(section_type):
+            one = _flatten(section, declared, hints[declared.name])
+            if one.name in found or one.env in variables:
+                raise SettingsError(f"The setting '{one.name}' ({one.env}) is declared twice.")
+            found[one.name] = one
+            variables.add(one.env)
+    return found
+
+
+def _flatten(section: str, declared: "Field[Any]", hint: object) -> Setting:
+    about = declared.metadata
+    if declared.default is MISSING or "help" not in about:
+        raise SettingsError(f"The field '{section}.{declared.name}' is not made by setting().")
+    name = f"{section}.{declared.name}"
+    env = about["env"] or PREFIX + name.replace(".", "_").upper()
+    return Setting(
+        name=name,
+        type=hint,
+        default=declared.default,
+        help=about["help"],
+        unit=about["unit"],
+        choices=about["choices"],
+        bounds=about["bounds"],
+        env=env,
+        when=about["when"],
+    )
+
+
+def parse(one: Setting, raw: object, source: str) -> object:
+    """Turn ``raw`` (text, or a TOML value) into the setting's type.
+
+    Raises:
+        SettingsError: the value does not read, is not among the choices or is out of bounds; the
+            sentence names source, setting, value and what was expected.
+    """
+    value = _convert(one, raw, source)
+    if one.choices and value is not None and value not in one.choices:
+        hint = nearest(str(value), one.choices)
+        allowed = ", ".join(one.choices)
+        raise SettingsError(
+            f"{source}: '{one.name}' is '{value}', expected one of {allowed}.", hint
+        )
+    if one.bounds and isinstance(value, int | float):
+        low, high = one.bounds
+        if not low <= value <= high:
+            wanted = f"{low:g} to {high:g} {one.unit}".rstrip()
+            raise SettingsError(f"{source}: '{one.name}' is {value}, expected {wanted}.")
+    return value
+
+
+def _convert(one: Setting, raw: object, source: str) -> object:
+    kind, optional = _unwrap(one.type)
+    if optional and (raw is None or raw == ""):
+        return None
+    try:
+        return _READERS[kind](raw)
+    except (KeyError, TypeError, ValueError):
+        wanted = _WORDS.get(kind, str(kind))
+        raise SettingsError(
+            f"{source}: '{one.name}' is '{raw}', expected {wanted}.",
+            f"See 'qwen38 settings' for {one.name}.",
+        ) from None
+
+
+def _unwrap(hint: Any) -> tuple[Any, bool]:  # noqa: ANN401
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+        return kinds[0], True
+    return hint, False
+
+
+def _read_bool(raw: object) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    return _BOOLEANS[str(raw).strip().lower()]
+
+
+def _read_int(raw: object) -> int:
+    if isinstance(raw, bool):
+        raise ValueError(raw)
+    return int(str(raw))
+
+
+def _read_float(raw: object) -> float:
+    value = float(str(raw))
+    if math.isnan(value):  # NaN is inside no bounds
+        raise ValueError(raw)
+    return value
+
+
+_BOOLEANS = {
+    "1": True, "true": True, "yes": True, "on": True,
+    "0": False, "false": False, "no": False, "off": False,
+}  # fmt: skip
+_READERS: dict[Any, Callable[[object], object]] = {
+    bool: _read_bool,
+    int: _read_int,
+    float: _read_float,
+    str: str,
+    Path: lambda raw: Path(str(raw)).expanduser(),
+}
+_WORDS: dict[Any, str] = {
+    bool: "on or off",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Path: "a path",
+}
+
+
+def resolve(
+    known: Mapping[str, Setting], layers: list[tuple[str, Mapping[str, object]]]
+) -> dict[str, Resolved]:
+    """Merge ``layers`` (source, values by setting name), weakest first, over the defaults.
+
+    Raises:
+        SettingsError: a name is unknown (the nearest one is named) or a value does not read.
+    """
+    merged = {name: Resolved(one.default, "default") for name, one in known.items()}
+    for source, values in layers:
+        for name, raw in values.items():
+            if name not in known:
+                raise SettingsError(
+                    f"{source}: there is no setting '{name}'.", nearest(name, known)
+                )
+            merged[name] = Resolved(parse(known[name], raw, source), source)
+    return merged
+
+
+def names_from_environment(
+    known: Mapping[str, Setting], variables: Mapping[str, str]
+) -> dict[str, object]:
+    """Map ``QWEN38_...`` variables to setting names.
+
+    Raises:
+        SettingsError: a variable belongs to no setting.
+    """
+    by_variable = {one.env: name for name, one in known.items()}
+    for variable in variables:
+        if variable not in by_variable:
+            raise SettingsError(
+                f"environment: there is no setting behind {variable}.",
+                nearest(variable, by_variable),
+            )
+    return {by_variable[variable]: value for variable, value in variables.items()}

@@ -1,0 +1,165 @@
+"""The values that cross between the engine and whoever drives it. No tensor is among them.
+
+``ChatEngine`` is the one face the app knows; a scripted engine in the tests has the same face.
+"""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from engine.records import RoundRecord, TurnRecord
+
+Role = Literal["system", "user", "assistant"]
+Channel = Literal["thinking", "answer"]
+DRAFTERS = ("auto", "off", "mtp", "wrong", "half", "replay")
+"""Drafters that can be asked for: ``auto`` is the profile's choice, ``off`` plain decode; the last
+three are scripted (never right, right every other round, always right) and serve tests and benches.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation, as the chat template reads it."""
+
+    role: Role
+    content: str
+    reasoning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a token is chosen from its logits; ``temperature`` 0 is greedy whatever the rest says.
+
+    ``top_k`` 0, ``top_p`` 1 and ``min_p`` 0 switch the filters off. Draws are keyed by
+    (seed, position), so a token's draw depends on nothing else.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One turn to generate.
+
+    ``prompt_ids`` given means the ids are fed as they are and ``messages`` is ignored.
+    ``replay_ids`` is what the ``replay`` drafter proposes. ``logits`` collects the fp32 logits
+    [vocab] of every generated position, for ``--logits``.
+    """
+
+    messages: tuple[Message, ...] = ()
+    prompt_ids: tuple[int, ...] | None = None
+    sampling: Sampling = field(default_factory=Sampling)
+    max_tokens: int = 1024
+    stop: tuple[str, ...] = ()
+    thinking: bool = True
+    effort: str | None = None
+    drafter: str = "auto"
+    num_draft_tokens: int = 3
+    replay_ids: tuple[int, ...] = ()
+    keep_logits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgressed:
+    """Weights are arriving: bytes so far and the rate since the load began."""
+
+    file: str
+    num_bytes: int
+    total_bytes: int
+    gb_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PromptProgressed:
+    """A prefill chunk ended; ``num_reused`` tokens were still held from earlier turns."""
+
+    num_tokens: int
+    num_total: int
+    num_reused: int
+    tok_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TextArrived:
+    """Text that is complete in UTF-8 and free of control tokens."""
+
+    text: str
+    channel: Channel
+
+
+@dataclass(frozen=True, slots=True)
+class RoundEnded:
+    """One decode round ended."""
+
+    record: RoundRecord
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeRaised:
+    """Something a person should see: a slower path, a re-read prompt, a truncated context."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """The turn is over; the record is complete."""
+
+    record: TurnRecord
+
+
+Event = PromptProgressed | TextArrived | RoundEnded | NoticeRaised | TurnEnded
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What is loaded, for the header, the sessions and the traces. Sizes in bytes."""
+
+    model: str
+    path: str
+    profile: str
+    device: str
+    num_parameters: int
+    weight_bytes: int
+    state_bytes: int
+    kv_bytes_per_token: int
+    max_context_tokens: int
+    is_demo: bool
+    default_sampling: Sampling
+    supports_thinking: bool
+    has_mtp: bool
+    arithmetic: str
+    read_gb_s: float
+    """The machine's measured read bandwidth, GB/s: the ceiling that shares are shown against."""
+
+
+class ChatEngine(Protocol):
+    """A loaded model that answers one request at a time."""
+
+    @property
+    def info(self) -> EngineInfo:
+        """What is loaded."""
+        ...
+
+    def generate(self, request: Request, stop: threading.Event) -> Iterator[Event]:
+        """Answer ``request``; blocks while computing and releases the interpreter lock in waits.
+
+        The last event is always ``TurnEnded``, also when ``stop`` was set (within one round) or
+        the context ran full. Raises ``EngineError`` only before the first event.
+        """
+        ...
+
+    def count_tokens(self, messages: tuple[Message, ...]) -> int:
+        """Number of prompt tokens that ``messages`` render to."""
+        ...
+
+    def close(self) -> None:
+        """Free the weights and the state."""
+        ...

@@ -1,0 +1,1 @@
+"""Hold what every kernel family shares: cases, proofs, exact arithmetic, timing, compiling."""

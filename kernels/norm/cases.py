@@ -1,0 +1,275 @@
+"""List the problems that the norm kernels are checked and timed on, and the laws between them.
+
+Shapes are the 27B's (hidden 5120, heads of 256 and 128), those of its siblings and of the demo
+model, widths that fill no power of two, and every hostile domain.
+"""
+
+import torch
+
+from kernels.common import domain, exact_torch
+from kernels.common.case import Case, Tensors, TensorSpec
+from kernels.common.compare import Tolerance, different_bits
+from kernels.common.domain import Domain
+from kernels.common.family import Family, Law, Op
+from kernels.norm.op import add_rms_norm, gated_rms_norm, rms_norm
+from kernels.norm.reference import (
+    add_rms_norm_reference,
+    gated_rms_norm_reference,
+    mean_square_of_kernel,
+    rms_norm_reference,
+)
+from kernels.norm.tile import candidates
+
+EPS = 1e-6
+"""rms_norm_eps of every Qwen3.5 to 3.8 model."""
+
+HIDDEN_WIDTHS = (256, 1024, 2048, 2560, 4096, 5120)
+"""Hidden sizes: demo, siblings, 27B. 256 is also the width of an attention head."""
+
+ODD_WIDTHS = (1, 3, 100, 129, 1000, 5119, 5121)
+PREFILL_ROWS = (63, 100, 1500)
+BF16_ROUNDING = 2.0**-8
+"""Largest relative error of one rounding to bf16."""
+
+CENTRED_WEIGHT = domain.normal("weight", 0.3)
+PLAIN_WEIGHT = domain.normal("weight", 0.1, mean=0.87)
+
+RMS_TOLERANCE = Tolerance(
+    1.001 * BF16_ROUNDING,
+    2.0**-134,
+    "one rounding to bf16; the fp32 steps before it (a tree of at most 13 additions, halved by "
+    "the root, and six more roundings) add 13 x 2^-24, 0.02 % of it; half a subnormal step below",
+)
+ADD_TOLERANCE = Tolerance(
+    3.03 * BF16_ROUNDING,
+    2.0**-133,
+    "the rounded sum moves an element and its row's rms by one bf16 rounding each, the result is "
+    "rounded once more",
+)
+GATED_TOLERANCE = Tolerance(
+    3.03 * BF16_ROUNDING,
+    1e-34,
+    "three roundings to bf16; below -88.7 fp32 SiLU is -0 where the truth is down to -3e-37, "
+    "times at most sqrt(128) and a weight",
+)
+
+
+def rms_case(
+    rows: int,
+    width: int,
+    values: Domain = domain.NORMAL,
+    *,
+    fp32_weight: bool = False,
+    interpreted: bool = True,
+) -> Case:
+    """Make a case of rms_norm with a zero-centred weight."""
+    dtype = torch.float32 if fp32_weight else torch.bfloat16
+    return Case(
+        "rms_norm",
+        {"T": rows, "D": width},
+        (
+            TensorSpec("x", ("T", "D"), torch.bfloat16, values),
+            TensorSpec("weight", ("D",), dtype, CENTRED_WEIGHT),
+        ),
+        (TensorSpec("out", ("T", "D"), torch.bfloat16),),
+        RMS_TOLERANCE,
+        interpreted,
+    )
+
+
+def add_case(
+    rows: int, width: int, values: Domain = domain.NORMAL, *, interpreted: bool = True
+) -> Case:
+    """Make a case of add_rms_norm; x and residual are of one domain."""
+    return Case(
+        "add_rms_norm",
+        {"T": rows, "D": width},
+        (
+            TensorSpec("x", ("T", "D"), torch.bfloat16, values),
+            TensorSpec("residual", ("T", "D"), torch.bfloat16, values),
+            TensorSpec("weight", ("D",), torch.bfloat16, CENTRED_WEIGHT),
+        ),
+        (
+            TensorSpec("out", ("T", "D"), torch.bfloat16),
+            TensorSpec("residual_out", ("T", "D"), torch.bfloat16),
+        ),
+        ADD_TOLERANCE,
+        interpreted,
+    )
+
+
+def gated_case(
+    rows: int,
+    heads: int,
+    values: Domain = domain.NORMAL,
+    *,
+    fp32_weight: bool = False,
+    interpreted: bool = True,
+) -> Case:
+    """Make a case of gated_rms_norm over heads of 128, with a plain weight."""
+    dtype = torch.float32 if fp32_weight else torch.bfloat16
+    return Case(
+        "gated_rms_norm",
+        {"T": rows, "H": heads, "D": 128},
+        (
+            TensorSpec("x", ("T", "H", "D"), torch.bfloat16, values),
+            TensorSpec("gate", ("T", "H", "D"), torch.bfloat16, domain.normal("gate", 4.0)),
+            TensorSpec("weight", ("D",), dtype, PLAIN_WEIGHT),
+        ),
+        (TensorSpec("out", ("T", "H", "D"), torch.bfloat16),),
+        GATED_TOLERANCE,
+        interpreted,
+    )
+
+
+def _cases() -> tuple[Case, ...]:
+    """Build all cases; those above about 100 programs are left to a GPU."""
+    cases: list[Case] = []
+    for width in HIDDEN_WIDTHS:
+        for make in (rms_case, add_case):
+            cases.append(make(1, width))
+            cases.append(make(32, width, interpreted=width == 256))
+    cases.extend(rms_case(5, width) for width in ODD_WIDTHS)
+    for rows in (16, *PREFILL_ROWS):
+        cases.append(rms_case(rows, 5120, interpreted=False))
+        cases.append(add_case(rows, 5120, interpreted=False))
+        cases.append(rms_case(24 * rows, 256, interpreted=False))
+    for rows, heads in ((1, 48), (1, 3), (8, 3)):
+        cases.append(gated_case(rows, heads))
+        cases.append(gated_case(rows, heads, fp32_weight=True))
+    cases.append(gated_case(32, 3, interpreted=False))
+    cases.extend(gated_case(rows, 48, interpreted=False) for rows in (16, 32, *PREFILL_ROWS))
+    for hostile in domain.HOSTILE:
+        cases.append(rms_case(3, 5120, hostile))
+        cases.append(add_case(3, 5120, hostile))
+        cases.append(gated_case(3, 3, hostile))
+    cases.append(rms_case(3, 5120, fp32_weight=True))
+    return tuple(cases)
+
+
+def _run_rms(inputs: Tensors, outputs: Tensors) -> None:
+    rms_norm(inputs["x"], inputs["weight"], EPS, out=outputs["out"])
+
+
+def _run_add(inputs: Tensors, outputs: Tensors) -> None:
+    add_rms_norm(
+        inputs["x"],
+        inputs["residual"],
+        inputs["weight"],
+        EPS,
+        out=outputs["out"],
+        residual_out=outputs["residual_out"],
+    )
+
+
+def _run_gated(inputs: Tensors, outputs: Tensors) -> None:
+    gated_rms_norm(inputs["x"], inputs["gate"], inputs["weight"], EPS, out=outputs["out"])
+
+
+def _model_rms(inputs: Tensors) -> Tensors:
+    out = rms_norm_reference(inputs["x"], inputs["weight"], EPS, mean_square_of_kernel)
+    return {"out": out}
+
+
+def _model_add(inputs: Tensors) -> Tensors:
+    out, total = add_rms_norm_reference(
+        inputs["x"], inputs["residual"], inputs["weight"], EPS, mean_square_of_kernel
+    )
+    return {"out": out, "residual_out": total}
+
+
+def _model_gated(inputs: Tensors) -> Tensors:
+    out = gated_rms_norm_reference(
+        inputs["x"], inputs["gate"], inputs["weight"], EPS, mean_square_of_kernel, exact_torch.silu
+    )
+    return {"out": out}
+
+
+def _truth_of_norm(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Compute x / sqrt(mean x^2 + eps) * scale in fp64 by vector norms: no step of the kernel's."""
+    rms = torch.hypot(
+        torch.linalg.vector_norm(x, dim=-1, keepdim=True) / x.shape[-1] ** 0.5,
+        torch.tensor(EPS, dtype=torch.float64).sqrt(),
+    )
+    return x * scale / rms
+
+
+def _truth_rms(inputs: Tensors) -> Tensors:
+    return {"out": _truth_of_norm(inputs["x"].double(), 1.0 + inputs["weight"].double())}
+
+
+def _truth_add(inputs: Tensors) -> Tensors:
+    total = inputs["x"].double() + inputs["residual"].double()
+    out = _truth_of_norm(total, 1.0 + inputs["weight"].double())
+    return {"out": out, "residual_out": total}
+
+
+def _truth_gated(inputs: Tensors) -> Tensors:
+    gate = inputs["gate"].double()
+    normed = _truth_of_norm(inputs["x"].double(), inputs["weight"].double())
+    return {"out": normed * gate * torch.sigmoid(gate)}
+
+
+def _fused_add_differs(device: str) -> str | None:
+    """Compare add_rms_norm with an addition followed by rms_norm."""
+    for case in (add_case(4, 5120, domain.OUTLIERS), add_case(5, 129)):
+        inputs = case.draw(1, device)
+        total = inputs["x"] + inputs["residual"]
+        apart = rms_norm(total, inputs["weight"], EPS)
+        fused, stored = add_rms_norm(inputs["x"], inputs["residual"], inputs["weight"], EPS)
+        fault = different_bits(stored, total, "TD") or different_bits(fused, apart, "TD")
+        if fault:
+            return f"{case.label}: {fault}"
+    return None
+
+
+def _in_place_differs(device: str) -> str | None:
+    """Compare outputs written over the inputs with outputs of their own."""
+    inputs = add_case(4, 5120).draw(2, device)
+    x, residual, weight = inputs["x"], inputs["residual"], inputs["weight"]
+    apart, total = add_rms_norm(x, residual, weight, EPS)
+    add_rms_norm(x, residual, weight, EPS, out=x, residual_out=residual)
+    return different_bits(x, apart, "TD") or different_bits(residual, total, "TD")
+
+
+def _strided_rows_differ(device: str) -> str | None:
+    """Compare slices of wider rows, as fused products give them, with contiguous copies."""
+    wide = rms_case(4, 512).draw(3, device)
+    x, weight = wide["x"][:, 256:], wide["weight"][256:]
+    fault = different_bits(
+        rms_norm(x, weight, EPS), rms_norm(x.contiguous(), weight, EPS), ("T", "D")
+    )
+    heads = gated_case(4, 6).draw(4, device)
+    x, gate, weight = heads["x"][:, 3:], heads["gate"][:, :3], heads["weight"]
+    strided = gated_rms_norm(x, gate, weight, EPS)
+    contiguous = gated_rms_norm(x.contiguous(), gate.contiguous(), weight, EPS)
+    return fault or different_bits(strided, contiguous, ("T", "H", "D"))
+
+
+def _tile_changes_bits(device: str) -> str | None:
+    """Compare every candidate tile with the default."""
+    for width in (256, 5120):
+        inputs = rms_case(3, width).draw(5, device)
+        default = rms_norm(inputs["x"], inputs["weight"], EPS)
+        for tile in candidates(width):
+            tiled = rms_norm(inputs["x"], inputs["weight"], EPS, tile=tile)
+            if fault := different_bits(tiled, default, "TD"):
+                return f"{tile} at D={width}: {fault}"
+    return None
+
+
+FAMILY = Family(
+    name="norm",
+    ops={
+        "rms_norm": Op(_run_rms, _truth_rms, _model_rms),
+        "add_rms_norm": Op(_run_add, _truth_add, _model_add),
+        "gated_rms_norm": Op(_run_gated, _truth_gated, _model_gated),
+    },
+    cases=_cases(),
+    laws=(
+        Law("add_rms_norm equals an addition then rms_norm", _fused_add_differs),
+        Law("outputs may overwrite inputs", _in_place_differs),
+        Law("strided rows have the bits of contiguous ones", _strided_rows_differ),
+        Law("no tile changes a bit", _tile_changes_bits),
+    ),
+)

@@ -1,0 +1,81 @@
+"""Which checkpoint opens: the named folder, else the Hugging Face cache, else the demo."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.errors import CheckpointError, ProfileError
+from engine.locate import cached_snapshot, choose
+from engine.profile import load_profiles
+from engine.settings.declared import ModelSettings, Settings
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path) -> Path:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub"
+
+
+def wanting(**model) -> Settings:
+    return replace(Settings(), model=ModelSettings(**model))
+
+
+def checkpoint(folder: Path, config: dict | None = None) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config or {}))
+    return folder
+
+
+def test_without_any_checkpoint_the_demo_opens(cache):
+    chosen = choose(Settings(), load_profiles())
+    assert chosen.is_demo
+    assert chosen.profile.name == "demo"
+
+
+def test_a_cached_release_is_found_by_itself(cache):
+    snapshot = checkpoint(cache / "models--Qwen--Qwen3.8-27B-FP8" / "snapshots" / "abc")
+    chosen = choose(Settings(), load_profiles())
+    assert (chosen.path, chosen.profile.name, chosen.is_demo) == (snapshot, "fp8", False)
+
+
+def test_of_two_cached_releases_the_one_with_fewer_bytes_opens(cache):
+    for name in ("Qwen3.8-27B", "Qwen3.8-27B-FP8"):
+        checkpoint(cache / f"models--Qwen--{name}" / "snapshots" / "abc")
+    assert choose(Settings(), load_profiles()).profile.name == "fp8"
+
+
+def test_an_unfinished_download_is_not_taken(cache):
+    (cache / "models--Qwen--Qwen3.8-27B-FP8" / "snapshots" / "abc").mkdir(parents=True)
+    assert cached_snapshot("Qwen/Qwen3.8-27B-FP8", cache) is None
+
+
+def test_a_named_folder_wins(cache, tmp_path):
+    folder = checkpoint(tmp_path / "mine", {"quantization_config": {}})
+    chosen = choose(wanting(dir=folder), load_profiles())
+    assert (chosen.path, chosen.profile.name) == (folder, "fp8")
+
+
+def test_a_full_precision_folder_takes_the_bf16_profile(cache, tmp_path):
+    chosen = choose(wanting(dir=checkpoint(tmp_path / "mine")), load_profiles())
+    assert chosen.profile.name == "bf16"
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_folder_that_is_no_checkpoint_is_refused(cache, tmp_path, made):
+    folder = tmp_path / "nothing"
+    if made:
+        folder.mkdir()
+    with pytest.raises(CheckpointError, match=str(folder)):
+        choose(wanting(dir=folder), load_profiles())
+
+
+def test_a_profile_without_files_says_how_to_get_them(cache):
+    with pytest.raises(CheckpointError, match="--model DIR"):
+        choose(wanting(profile="fp8"), load_profiles())
+
+
+def test_a_misspelt_profile_is_refused(cache):
+    with pytest.raises(ProfileError, match="Did you mean"):
+        choose(wanting(profile="pf8"), load_profiles())

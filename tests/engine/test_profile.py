@@ -1,0 +1,76 @@
+"""Profiles are data: unknown keys and values are refused with the nearest name."""
+
+import pytest
+
+from engine.errors import ProfileError
+from engine.profile import get_profile, load_profiles, read_profile
+from engine.settings.declared import KNOWN
+from engine.settings.registry import parse
+
+GOOD = """
+title = "Mine"
+about = "A profile of my own."
+[weights]
+repositories = ["a/b"]
+[formats]
+mlp = "bf16"
+attention = "bf16"
+delta = "bf16"
+head = "bf16"
+mtp = "bf16"
+[kv]
+format = "bf16"
+[drafting]
+drafter = "mtp"
+max_tokens = 3
+"""
+
+
+def test_the_shipped_profiles_read():
+    profiles = load_profiles()
+    assert {"demo", "fp8", "bf16"} <= set(profiles)
+    assert profiles["demo"].embedded == "demo"
+
+
+def test_the_settings_a_shipped_profile_declares_exist_and_read():
+    for profile in load_profiles().values():
+        for name, value in (profile.settings or {}).items():
+            parse(KNOWN[name], value, profile.path)
+
+
+def test_a_profile_of_ones_own_is_found(tmp_path):
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "mine.toml").write_text(GOOD)
+    assert load_profiles(tmp_path)["mine"].repositories == ("a/b",)
+
+
+def test_two_profiles_of_one_name_are_refused(tmp_path):
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "fp8.toml").write_text(GOOD)
+    with pytest.raises(ProfileError, match="'fp8' stands in"):
+        load_profiles(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('mlp = "bf16"', 'mlp = "bf61"', "formats.mlp.*'bf61'.*Did you mean 'bf16'"),
+        ('mlp = "bf16"', 'mlpp = "bf16"', "no key 'formats.mlpp'.*Did you mean 'mlp'"),
+        ("max_tokens = 3", "max_tokens = 99", "drafting.max_tokens.*99.*0 to 31"),
+        ('title = "Mine"', "title = 3", "'title' is 3"),
+        ('["a/b"]', "[1]", "a list of texts"),
+        ("[kv]", "[vk]", "no key 'vk'.*'kv'"),
+        ('title = "Mine"', "title = ", "does not read"),
+    ],
+)
+def test_a_wrong_key_or_value_is_named(tmp_path, old, new, said):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD.replace(old, new))
+    with pytest.raises(ProfileError, match=said) as refused:
+        read_profile(path)
+    assert str(path) in str(refused.value)
+
+
+def test_an_unknown_profile_is_refused_with_the_nearest_name():
+    with pytest.raises(ProfileError, match="Did you mean 'demo'"):
+        get_profile("dmeo", load_profiles())

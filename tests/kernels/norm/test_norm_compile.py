@@ -1,0 +1,72 @@
+"""Every norm kernel and tile-table row compiles for both GPUs within a block's resources."""
+
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kernels.common.compile import MAX_SHARED_BYTES, Binary, compile_kernel
+from kernels.norm import NormTile, kernel, tile
+
+KERNELS = {
+    "rms_norm": kernel.rms_norm_kernel,
+    "add_rms_norm": kernel.add_rms_norm_kernel,
+    "gated_rms_norm": kernel.gated_rms_norm_kernel,
+}
+CAPABILITIES = (90, 121)
+POINTER_TYPE = "*bf16"
+ROWS = sorted(
+    {
+        (row["op"], row["width"], NormTile(row["num_warps"], row["rows_per_program"]))
+        for table in (Path(tile.__file__).parent / "tiles").glob("*.toml")
+        for row in tomllib.loads(table.read_text())["tile"]
+    },
+    key=str,
+)
+
+
+@cache
+def compiled(
+    op: str, width: int, chosen: NormTile, capability: int, weight: str = "*bf16"
+) -> Binary:
+    names = KERNELS[op].arg_names
+    constants = chosen.constants(width)
+    if op == "gated_rms_norm":
+        constants["ROUND_PRODUCT"] = weight == "*bf16"
+    signature = {name: "*bf16" if name.endswith("_ptr") else "i32" for name in names}
+    signature |= {"eps": "fp32", "weight_ptr": weight}
+    aligned = [name for name in names if name.endswith("_ptr") or name.startswith("stride_")]
+    return compile_kernel(KERNELS[op], signature, constants, chosen.options(), capability, aligned)
+
+
+def assert_fits(binary: Binary) -> None:
+    usage = binary.usage()
+    assert binary.shared_bytes <= MAX_SHARED_BYTES[binary.capability]
+    assert usage["STACK"] == usage["LOCAL"] == binary.spill_bytes() == 0
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize(("op", "width", "chosen"), ROWS, ids=str)
+def test_table_row_compiles_without_spills(op, width, chosen, capability):
+    assert_fits(compiled(op, width, chosen, capability))
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_an_fp32_weight_compiles_without_spills(capability):
+    assert_fits(compiled("gated_rms_norm", 128, tile.default(128), capability, "*fp32"))
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("op", ["rms_norm", "add_rms_norm"])
+def test_hidden_rows_move_sixteen_bytes_an_instruction(op, capability):
+    mnemonics = compiled(op, 5120, tile.default(5120), capability).mnemonics()
+    moves = {name for name in mnemonics if name.startswith(("LDG", "STG"))}
+    assert moves == {"LDG.E.128", "STG.E.128"}
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize(("op", "width"), [("rms_norm", 5120), ("gated_rms_norm", 128)])
+def test_no_step_is_contracted_approximate_or_flushed(op, width, capability):
+    ptx = compiled(op, width, tile.default(width), capability).ptx
+    assert [word for word in ("fma.", "approx", ".ftz", "div.full") if word in ptx] == []
