@@ -33,7 +33,7 @@ class ModelSettings:
     )
     device: str = setting("auto", "where the model runs", choices=("auto", "cpu", "cuda"))
     threads: int = setting(
-        0, "CPU threads of the reference path; 0 takes the physical cores", bounds=(0, 1024)
+        0, "CPU threads; 0 takes one for a small model, else the physical cores", bounds=(0, 1024)
     )
     context_tokens: int = setting(
         32768, "longest conversation held", unit="tokens", bounds=(64, 1_000_000)

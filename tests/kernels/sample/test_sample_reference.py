@@ -38,22 +38,9 @@ def chi_square_p(counts: torch.Tensor, probabilities: torch.Tensor) -> float:
     return float(torch.special.gammaincc(half, statistic / 2))
 
 
-@pytest.mark.parametrize(
-    ("counter", "key", "expected"),
-    [
-        (0, 0, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
-        (
-            0xFFFFFFFF,
-            0xFFFFFFFF,
-            None,
-        ),
-    ],
-)
-def test_philox_gives_the_published_words(counter, key, expected):
-    words = philox_reference(key, counter, torch.tensor([counter]))[:, 0].tolist()
-    assert all(0 <= word < 2**32 for word in words)
-    if expected:
-        assert tuple(words) == expected
+def test_philox_gives_the_published_words():
+    words = philox_reference(0, torch.tensor(0), torch.tensor([0]))[:, 0].tolist()
+    assert words == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
 
 
 def philox_in_python(seed: int, position: int, index: int) -> list[int]:
@@ -72,7 +59,7 @@ def philox_in_python(seed: int, position: int, index: int) -> list[int]:
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1), st.integers(0, 2**31))
 @settings(max_examples=60, deadline=None)
 def test_philox_in_torch_is_philox_in_whole_numbers(seed, position, index):
-    words = philox_reference(seed, position, torch.tensor([index]))[:, 0].tolist()
+    words = philox_reference(seed, torch.tensor(position), torch.tensor([index]))[:, 0].tolist()
     assert words == philox_in_python(seed, position, index)
 
 
@@ -92,20 +79,20 @@ def test_draws_follow_the_filtered_distribution(filters):
     logits = logits_of(3, 40)
     ids, probabilities = filter_reference(logits, filters)
     wanted = torch.zeros(40, dtype=torch.float64).index_put((ids,), probabilities)
-    drawn = draw(logits, filters, 11, range(4000))
-    counts = torch.bincount(drawn, minlength=40)
-    assert counts[wanted == 0].sum() == 0
-    assert chi_square_p(counts, wanted) > 0.01
+    noise = gumbel_reference(11, torch.arange(20_000)[:, None], ids)
+    drawn = ids[(probabilities.log() + noise).argmax(1)]
+    assert torch.equal(drawn[:200], draw(logits, filters, 11, range(200)))
+    assert chi_square_p(torch.bincount(drawn, minlength=40), wanted) > 0.01
 
 
 def test_draws_of_different_seeds_follow_it_too():
     logits = logits_of(4, 12)
-    drawn = torch.cat([draw(logits, Filters(), seed, [5]) for seed in range(3000)])
+    drawn = torch.cat([draw(logits, Filters(), seed, [5]) for seed in range(800)])
     assert chi_square_p(torch.bincount(drawn, minlength=12), logits.double().softmax(0)) > 0.01
 
 
 def test_neighbouring_positions_are_independent():
-    drawn = draw(torch.zeros(3), Filters(), 7, range(6001))
+    drawn = draw(torch.zeros(3), Filters(), 7, range(1501))
     pairs = torch.bincount(drawn[:-1] * 3 + drawn[1:], minlength=9)
     assert chi_square_p(pairs, torch.full((9,), 1 / 9)) > 0.01
 
@@ -124,8 +111,9 @@ def test_cutting_positions_into_calls_changes_nothing(seed, cuts):
 
 
 def test_noise_of_an_id_does_not_depend_on_the_ids_beside_it():
-    whole = gumbel_reference(9, 4, torch.arange(1000))
-    assert torch.equal(whole[[5, 900]], gumbel_reference(9, 4, torch.tensor([5, 900])))
+    four = torch.tensor(4)
+    whole = gumbel_reference(9, four, torch.arange(1000))
+    assert torch.equal(whole[[5, 900]], gumbel_reference(9, four, torch.tensor([5, 900])))
     assert torch.isfinite(whole).all()
 
 

@@ -1,0 +1,75 @@
+"""Draft with the checkpoint's MTP head: a chain, each token from the one before."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+import torch
+
+from engine.model.mtp import Mtp
+
+
+class MtpRows:
+    """The head's keys and values for the conversation, kept up with the target's rows.
+
+    Rows that the target has computed wait, unread, until a proposal needs them: a turn that drafts
+    otherwise pays nothing for the head, and the first token does not wait for it.
+
+    Args:
+        mtp: the head.
+        max_tokens: longest conversation.
+    """
+
+    def __init__(self, mtp: Mtp, max_tokens: int) -> None:
+        self._mtp = mtp
+        self._state = mtp.new_state(max_tokens)
+        self._waiting: list[tuple[torch.Tensor, list[int]]] = []
+        self._last: torch.Tensor | None = None
+
+    def follow(self, token_ids: Sequence[int], hidden: torch.Tensor) -> None:
+        """Take rows that the target computed.
+
+        Args:
+            token_ids: T tokens that it read, following those it read before.
+            hidden: bf16 [T, D] after its final norm, one row a token.
+        """
+        rows = hidden[:-1] if self._last is None else torch.cat((self._last, hidden[:-1]))
+        following = list(token_ids)[len(token_ids) - len(rows) :]
+        if following:
+            self._waiting.append((rows, following))
+        self._last = hidden[-1:]
+
+    def draft(self, token_id: int, num_tokens: int) -> list[int]:
+        """Propose what follows ``token_id``, the token after the last row."""
+        if self._last is None:
+            return []
+        self._catch_up()
+        return self._mtp.draft(self._last, token_id, self._state, num_tokens)
+
+    def rewind(self, num_tokens: int, last_hidden: torch.Tensor | None) -> None:
+        """Go back to where the target had read ``num_tokens``, the last with ``last_hidden``."""
+        num_rows = max(num_tokens - 1, 0)
+        if num_rows > self._state.length:
+            self._catch_up()
+        self._waiting.clear()
+        self._state.truncate(num_rows)
+        self._last = last_hidden
+
+    def _catch_up(self) -> None:
+        if self._waiting:
+            rows, following = zip(*self._waiting, strict=True)
+            self._mtp.fill(torch.cat(rows), list(chain.from_iterable(following)), self._state)
+        self._waiting.clear()
+
+
+class MtpDrafter:
+    """Proposes what the head predicts."""
+
+    name = "mtp"
+    uses_mtp = True
+
+    def __init__(self, rows: MtpRows) -> None:
+        self._rows = rows
+
+    def propose(self, token_id: int, num_generated: int, num_tokens: int) -> list[int]:  # noqa: ARG002
+        """Propose a chain of ``num_tokens``."""
+        return self._rows.draft(token_id, num_tokens)

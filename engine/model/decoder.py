@@ -1,0 +1,176 @@
+"""The whole model, from token ids to hidden states and logits, in plain torch.
+
+Two ways through, each with its own fixed rule. Decode takes one token and computes every product
+with one row, so a token's logits depend on the tokens before it alone. Prefill takes chunks whose
+cut points depend on the call's start position only.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+
+import torch
+from torch.nn import functional
+
+from engine.errors import RequestError
+from engine.model.attention import Angles, attend
+from engine.model.config import CHUNK_TOKENS, ModelConfig
+from engine.model.delta import advance
+from engine.model.footprint import count_parameters
+from engine.model.generation import Generation
+from engine.model.matrix import expanded
+from engine.model.mlp import feed_forward
+from engine.model.mtp import Mtp
+from engine.model.rope import RopeTable
+from engine.model.state import State
+from engine.model.weights import AttentionWeights, ModelWeights
+from engine.types import Sampling
+from kernels.linear.reference import logits_reference
+from kernels.norm import add_rms_norm, rms_norm
+
+PREFILL_CHUNK_TOKENS = 256
+"""Tokens of a prefill chunk: enough rows for library products, short enough to stop in time."""
+
+
+class Model:
+    """A loaded model. It holds weights only; what a conversation leaves behind is a `State`."""
+
+    def __init__(self, config: ModelConfig, weights: ModelWeights, generation: Generation) -> None:
+        self.config = config
+        self.weights = weights
+        self.stop_ids: tuple[int, ...] = generation.stop_ids
+        self.default_sampling: Sampling = generation.sampling
+        self.device = weights.embedding.device
+        self._rope = RopeTable(config, self.device)
+        self.mtp: Mtp | None = None
+        if weights.mtp is not None:
+            self.mtp = Mtp(config, weights.mtp, weights.embedding, weights.head, self._rope)
+
+    @property
+    def num_parameters(self) -> int:
+        """Parameters of trunk, head and the draft head where there is one."""
+        return count_parameters(self.config, with_mtp=self.has_mtp)
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all weights as they are held."""
+        return self.weights.num_bytes
+
+    @property
+    def has_mtp(self) -> bool:
+        """Whether the checkpoint brings a draft head."""
+        return self.mtp is not None
+
+    def new_state(self, max_tokens: int) -> State:
+        """An empty state for a conversation of up to ``max_tokens``."""
+        return State(self.config, max_tokens, self.device)
+
+    @torch.inference_mode()
+    def prefill(
+        self,
+        ids: Sequence[int],
+        state: State,
+        *,
+        chunk_tokens: int = PREFILL_CHUNK_TOKENS,
+        on_chunk: Callable[[int], None] | None = None,
+        cancel: threading.Event | None = None,
+    ) -> torch.Tensor:
+        """Read many tokens, in chunks counted from the state's length at the call.
+
+        Args:
+            ids: T tokens.
+            state: advanced chunk by chunk.
+            chunk_tokens: a multiple of 64.
+            on_chunk: called after each chunk with the tokens read so far.
+            cancel: looked at before each chunk; once set, the rows so far are returned.
+
+        Returns:
+            bf16 [T, D] after the final norm; fewer rows when cancelled (``state.length`` tells).
+
+        Raises:
+            RequestError: a token is outside the vocabulary, or the state has no room.
+            ValueError: ``chunk_tokens`` is no multiple of 64.
+
+        Numerics:
+            Products over a chunk's rows, the delta rule in chunks of 64.
+        """
+        if chunk_tokens <= 0 or chunk_tokens % CHUNK_TOKENS:
+            raise ValueError(f"prefill: chunk_tokens is {chunk_tokens}, no multiple of 64")
+        self._expect_ids(ids)
+        state.kv.reserve(state.length + len(ids), state.length)
+        hidden: list[torch.Tensor] = []
+        for start in range(0, len(ids), chunk_tokens):
+            if cancel is not None and cancel.is_set():
+                break
+            chunk = ids[start : start + chunk_tokens]
+            hidden.append(self._forward(chunk, state, decode=False))
+            if on_chunk is not None:
+                on_chunk(start + len(chunk))
+        if not hidden:
+            return self.weights.embedding.new_empty((0, self.config.hidden_size))
+        return torch.cat(hidden)
+
+    @torch.inference_mode()
+    def step(self, token_id: int, state: State) -> torch.Tensor:
+        """Decode one token.
+
+        Args:
+            token_id: the token of position ``state.length``.
+            state: advanced by one token.
+
+        Returns:
+            bf16 [1, D] after the final norm.
+
+        Raises:
+            RequestError: the token is outside the vocabulary, or the state has no room.
+
+        Numerics:
+            Every product has one row; the delta rule advances by one token.
+        """
+        self._expect_ids((token_id,))
+        state.kv.reserve(state.length + 1, state.length)
+        return self._forward((token_id,), state, decode=True)
+
+    @torch.inference_mode()
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Score the vocabulary for each row, each row computed alone.
+
+        Args:
+            hidden: bf16 [T, D] after the final norm.
+
+        Returns:
+            fp32 [T, V], not rounded to BF16. Ids beyond the tokenizer's last have scores too.
+        """
+        return logits_reference(hidden, expanded(self.weights.head))
+
+    def _forward(self, ids: Sequence[int], state: State, *, decode: bool) -> torch.Tensor:
+        """Run all layers over tokens that follow the state's; advances it."""
+        config, eps = self.config, self.config.rms_norm_eps
+        end = state.length + len(ids)
+        angles = Angles(state.length, *self._rope.angles(state.length, end))
+        stream = functional.embedding(torch.tensor(ids, device=self.device), self.weights.embedding)
+        layers = self.weights.layers
+        following = [layer.input_norm for layer in layers[1:]] + [self.weights.norm]
+        normed = rms_norm(stream, layers[0].input_norm, eps)
+        num_delta = num_attention = 0
+        for layer, next_norm in zip(layers, following, strict=True):
+            if isinstance(layer.mixer, AttentionWeights):
+                keys, values = state.kv.keys[num_attention], state.kv.values[num_attention]
+                mixed = attend(normed, layer.mixer, config, angles, keys, values)
+                num_attention += 1
+            else:
+                recurrent, tail = state.recurrent[num_delta], state.tails[num_delta]
+                mixed = advance(normed, layer.mixer, config, recurrent, tail, decode=decode)
+                num_delta += 1
+            normed, stream = add_rms_norm(mixed, stream, layer.post_norm, eps)
+            fed = feed_forward(normed, layer.mlp)
+            normed, stream = add_rms_norm(fed, stream, next_norm, eps)
+        state.length = end
+        return normed
+
+    def _expect_ids(self, ids: Sequence[int]) -> None:
+        for one in ids:
+            if not 0 <= one < self.config.vocab_size:
+                raise RequestError(
+                    f"Token {one} is outside the model's vocabulary of {self.config.vocab_size}.",
+                    "The tokenizer belongs to another model.",
+                )

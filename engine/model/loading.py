@@ -1,0 +1,140 @@
+"""From a folder to a model: check everything, plan the memory, then stream the weights in."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from engine.model.checkpoint import Checkpoint, StoredWeight, open_checkpoint
+from engine.model.config_file import read_config
+from engine.model.decoder import Model
+from engine.model.generation import read_generation
+from engine.model.matrix import Fp8Block, Matrix
+from engine.model.memory import plan_memory
+from engine.model.safetensors_header import StoredTensor
+from engine.model.streaming import STAGING_BYTES, WeightStream
+from engine.model.tensors import FP32_NAMES
+from engine.model.weights import assemble
+from engine.types import LoadProgressed
+from kernels.linear.formats import FP8_BLOCK
+from kernels.linear.reference import fp8_block_dequantise
+
+DTYPES = {
+    "BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32,
+    "F8_E4M3": torch.float8_e4m3fn,
+}  # fmt: skip
+
+
+def load_model(
+    folder: Path,
+    *,
+    device: str = "cpu",
+    on_progress: Callable[[LoadProgressed], None] | None = None,
+    cancel: threading.Event | None = None,
+    expand: bool = True,
+    context_tokens: int = 0,
+) -> Model:
+    """Load a checkpoint.
+
+    Args:
+        folder: holds config.json and the weights.
+        device: "cpu" or "cuda".
+        on_progress: called as bytes arrive, at most twenty times a second.
+        cancel: looked at before every piece.
+        expand: hold 8-bit matrices as the BF16 they stand for; False keeps codes and scales.
+        context_tokens: context that the memory plan leaves room for.
+
+    Raises:
+        CheckpointError: config or files are refused; nothing was allocated.
+        MemoryPlanError: the model does not fit; nothing was allocated.
+        CancelledError: ``cancel`` was set.
+
+    Numerics:
+        Matrices are held in BF16: F16 and F32 ones are rounded, 8-bit ones expanded as
+        bf16(float(code) * float(scale)). F32 vectors (norms, A_log, dt_bias) stay F32.
+    """
+    config = read_config(folder)
+    generation = read_generation(folder, config)
+    checkpoint = open_checkpoint(folder, config)
+    plan = plan_memory(checkpoint, device, expand=expand, context_tokens=context_tokens)
+    plan.expect_fit()
+    with WeightStream(checkpoint.num_bytes, on_progress, cancel) as stream:
+        tensors = _load_tensors(checkpoint, stream, torch.device(device), expand=expand)
+    return Model(config, assemble(config, tensors), generation)
+
+
+def _load_tensors(
+    checkpoint: Checkpoint, stream: WeightStream, device: torch.device, *, expand: bool
+) -> dict[str, Matrix]:
+    tensors: dict[str, Matrix] = {}
+    for name, one in checkpoint.weights.items():
+        if one.scales is None:
+            dtype = _held_dtype(name, one)
+            tensors[name] = _load_plain(stream, one.weight, dtype, device)
+            continue
+        scales = _load_plain(stream, one.scales, torch.bfloat16, device)
+        if expand:
+            tensors[name] = _load_expanded(stream, one.weight, scales)
+        else:
+            codes = _load_plain(stream, one.weight, torch.float8_e4m3fn, device)
+            tensors[name] = Fp8Block(codes, scales)
+    return tensors
+
+
+def _held_dtype(name: str, one: StoredWeight) -> torch.dtype:
+    """F32 vectors keep their precision, since their rounding points differ; all else is BF16."""
+    keeps = name.endswith(FP32_NAMES) or len(one.spec.shape) == 1
+    return torch.float32 if keeps and one.weight.dtype == "F32" else torch.bfloat16
+
+
+def _load_plain(
+    stream: WeightStream, stored: StoredTensor, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """Read a tensor into its final place; through a staging piece only where it must change."""
+    source = DTYPES[stored.dtype]
+    out = torch.empty(stored.shape, dtype=dtype, device=device)
+    flat = out.view(-1)
+    if dtype == source and device.type == "cpu":
+        raw = flat.view(torch.uint8)
+        for start in range(0, stored.num_bytes, STAGING_BYTES):
+            stream.read(stored, start, raw[start : start + STAGING_BYTES])
+        return out
+    per_piece = STAGING_BYTES // source.itemsize
+    for start in range(0, flat.numel(), per_piece):
+        piece = flat[start : start + per_piece]
+        staged = _staged(stream, stored, start * source.itemsize, piece.numel(), source, device)
+        piece.copy_(staged)
+    return out
+
+
+def _load_expanded(
+    stream: WeightStream, stored: StoredTensor, scales: torch.Tensor
+) -> torch.Tensor:
+    """Read 8-bit codes some rows of blocks at a time and write the BF16 they stand for."""
+    width = stored.shape[1]
+    out = torch.empty(stored.shape, dtype=torch.bfloat16, device=scales.device)
+    num_blocks = max(1, STAGING_BYTES // (FP8_BLOCK * width))
+    for block in range(0, scales.shape[0], num_blocks):
+        first = block * FP8_BLOCK
+        rows = out[first : first + num_blocks * FP8_BLOCK]
+        source = torch.float8_e4m3fn
+        codes = _staged(stream, stored, first * width, rows.numel(), source, scales.device)
+        codes = codes.view(rows.shape).to(scales.device)
+        fp8_block_dequantise(codes, scales[block : block + num_blocks], out=rows)
+    return out
+
+
+def _staged(
+    stream: WeightStream,
+    stored: StoredTensor,
+    start: int,
+    num_elements: int,
+    source: torch.dtype,
+    device: torch.device,
+) -> torch.Tensor:
+    """Read elements into the staging buffer, which the next piece overwrites."""
+    num_bytes = num_elements * source.itemsize
+    piece = stream.staging(num_bytes, pinned=device.type == "cuda")
+    stream.read(stored, start, piece)
+    return piece.view(source)

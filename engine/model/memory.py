@@ -1,0 +1,105 @@
+"""What a model will occupy, part by part, against what the machine has; asked before loading."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from engine.errors import MemoryPlanError
+from engine.model.checkpoint import Checkpoint
+from engine.model.footprint import (
+    kv_bytes_per_token,
+    mtp_kv_bytes_per_token,
+    state_bytes,
+    tail_bytes,
+)
+from engine.model.streaming import STAGING_BYTES
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """Bytes by part: ``stored`` weights as on disk, ``expanded`` what their BF16 form adds."""
+
+    stored: int
+    expanded: int
+    state: int
+    kv: int
+    staging: int
+    available: int
+
+    @property
+    def needed(self) -> int:
+        """Bytes of all parts."""
+        return self.stored + self.expanded + self.state + self.kv + self.staging
+
+    def expect_fit(self) -> None:
+        """Raise `MemoryPlanError` with the numbers unless everything fits."""
+        if self.needed > self.available:
+            raise MemoryPlanError(
+                f"The model needs {self.needed / 1e9:.1f} GB (weights {self.stored / 1e9:.1f}, "
+                f"expanded to BF16 {self.expanded / 1e9:.1f}, state {self.state / 1e9:.2f}, "
+                f"context {self.kv / 1e9:.2f}, loading {self.staging / 1e9:.2f}) and "
+                f"{self.available / 1e9:.1f} GB are free.",
+                "Close other programs, lower model.context_tokens, or give a smaller checkpoint.",
+            )
+
+
+def plan_memory(
+    checkpoint: Checkpoint, device: str, *, expand: bool = True, context_tokens: int = 0
+) -> MemoryPlan:
+    """Count what loading will occupy on a device; allocates nothing."""
+    stored = checkpoint.num_bytes
+    held = sum(
+        2 * one.spec.num_elements if expand or one.scales is None else one.num_bytes
+        for one in checkpoint.weights.values()
+    )
+    config = checkpoint.config
+    per_token = kv_bytes_per_token(config)
+    if checkpoint.has_mtp:
+        per_token += mtp_kv_bytes_per_token(config)
+    return MemoryPlan(
+        stored=stored,
+        expanded=max(0, held - stored),
+        state=state_bytes(config) + tail_bytes(config),
+        kv=per_token * context_tokens,
+        staging=STAGING_BYTES,
+        available=available_bytes(device),
+    )
+
+
+def available_bytes(device: str) -> int:
+    """Bytes that can be had on a device, within this process's control group."""
+    if device == "cpu":
+        return _host_bytes()
+    properties = cast("Any", torch.cuda).get_device_properties(device)
+    if properties.is_integrated:
+        # one memory for both: the driver counts reclaimable page cache as used, the kernel not
+        return _host_bytes()
+    return torch.cuda.mem_get_info(device)[0]
+
+
+def _host_bytes() -> int:
+    return min(_meminfo_bytes(), _control_group_bytes())
+
+
+def _meminfo_bytes() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return 1 << 62
+
+
+def _control_group_bytes() -> int:
+    """What the control group still allows; unlimited where there is none."""
+    try:
+        limit = (CGROUP / "memory.max").read_text().strip()
+        used = (CGROUP / "memory.current").read_text().strip()
+        return (1 << 62) if limit == "max" else max(0, int(limit) - int(used))
+    except (OSError, ValueError):
+        return 1 << 62

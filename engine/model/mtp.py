@@ -1,0 +1,136 @@
+"""The checkpoint's draft head: one attention layer that joins a hidden state with the next token.
+
+Row p holds the trunk's hidden state of position p and the token of position p + 1, and predicts
+the token of position p + 2. What it proposes changes speed only, never text.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn import functional
+
+from engine.model.attention import Angles, attend, store_keys
+from engine.model.config import ModelConfig
+from engine.model.matrix import Matrix, expanded, product
+from engine.model.mlp import feed_forward
+from engine.model.rope import RopeTable
+from engine.model.state import KeyValueStore
+from engine.model.weights import MtpWeights
+from kernels.linear.reference import logits_reference
+from kernels.norm import add_rms_norm, rms_norm
+
+
+class MtpState:
+    """Keys and values of the draft head's layer for the first ``length`` rows."""
+
+    def __init__(self, config: ModelConfig, max_tokens: int, device: torch.device) -> None:
+        self.length = 0
+        self.kv = KeyValueStore(1, config, max_tokens, device)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes reserved so far."""
+        return self.kv.num_bytes
+
+    def truncate(self, length: int) -> None:
+        """Forget the rows from ``length`` on, as after a restored snapshot of the trunk."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"truncate: {length} is not within the {self.length} rows held")
+        self.length = length
+
+
+class Mtp:
+    """The draft head of one model; shares embedding and output head with the trunk."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: MtpWeights,
+        embedding: torch.Tensor,
+        head: Matrix,
+        rope: RopeTable,
+    ) -> None:
+        self._config = config
+        self._weights = weights
+        self._embedding = embedding
+        self._head = head
+        self._rope = rope
+
+    def new_state(self, max_tokens: int) -> MtpState:
+        """An empty state for conversations of up to ``max_tokens``."""
+        return MtpState(self._config, max_tokens, self._embedding.device)
+
+    @torch.inference_mode()
+    def fill(self, hidden: torch.Tensor, next_ids: Sequence[int], state: MtpState) -> None:
+        """Append committed rows.
+
+        Args:
+            hidden: bf16 [T, D], the trunk's hidden states after its final norm, of the positions
+                from ``state.length`` on.
+            next_ids: T tokens, each the one that follows its hidden state's position.
+            state: appended to.
+        """
+        if hidden.shape[0] != len(next_ids):
+            raise ValueError(f"fill: {hidden.shape[0]} hidden states and {len(next_ids)} tokens")
+        if not next_ids:
+            return
+        ids = torch.tensor(next_ids, device=self._embedding.device)
+        x = self._joined(hidden, ids)
+        normed = rms_norm(x, self._weights.input_norm, self._config.rms_norm_eps)
+        angles = self._reserve(state, len(next_ids))
+        # keys and values need nothing beyond the layer's input: the rest is left out
+        keys, values = state.kv.keys[0], state.kv.values[0]
+        store_keys(normed, self._weights.attention, self._config, angles, keys, values)
+        state.length += len(next_ids)
+
+    @torch.inference_mode()
+    def draft(
+        self, hidden: torch.Tensor, token_id: int, state: MtpState, num_tokens: int
+    ) -> list[int]:
+        """Propose the tokens after ``token_id``, greedily, each from the one before.
+
+        Args:
+            hidden: bf16 [1, D], the trunk's hidden state of the position before ``token_id``.
+            token_id: the newest committed token.
+            state: holds the rows before that position; its length is the same afterwards.
+            num_tokens: how many to propose.
+
+        Returns:
+            ``num_tokens`` proposals; the lowest id wins a tie.
+        """
+        committed = state.length
+        proposals: list[int] = []
+        try:
+            for _ in range(num_tokens):
+                hidden = self._row(hidden, token_id, state)
+                logits = logits_reference(hidden, expanded(self._head))
+                token_id = int(logits.argmax())
+                proposals.append(token_id)
+        finally:
+            state.length = committed
+        return proposals
+
+    def _row(self, hidden: torch.Tensor, token_id: int, state: MtpState) -> torch.Tensor:
+        """Run one row and append it: bf16 [1, D] after the head's own norm."""
+        weights, eps = self._weights, self._config.rms_norm_eps
+        x = self._joined(hidden, torch.tensor([token_id], device=hidden.device))
+        normed = rms_norm(x, weights.input_norm, eps)
+        angles = self._reserve(state, 1)
+        keys, values = state.kv.keys[0], state.kv.values[0]
+        mixed = attend(normed, weights.attention, self._config, angles, keys, values)
+        state.length += 1
+        normed, x = add_rms_norm(mixed, x, weights.post_norm, eps)
+        return add_rms_norm(feed_forward(normed, weights.mlp), x, weights.norm, eps)[0]
+
+    def _joined(self, hidden: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Join as fc over [normed embedding | normed hidden state]: bf16 [T, D]."""
+        weights, eps = self._weights, self._config.rms_norm_eps
+        embedded = functional.embedding(ids, self._embedding)
+        left = rms_norm(embedded, weights.embedding_norm, eps)
+        right = rms_norm(hidden, weights.hidden_norm, eps)
+        return product(torch.cat((left, right), -1), weights.fc)
+
+    def _reserve(self, state: MtpState, num_rows: int) -> Angles:
+        end = state.length + num_rows
+        state.kv.reserve(end, state.length)
+        return Angles(state.length, *self._rope.angles(state.length, end))

@@ -1,0 +1,115 @@
+"""Full-size random weights in a profile's formats, so that everything runs without a download.
+
+Scales are chosen so that activations stay near one through the depth, decays are those of trained
+models, and logits are peaked enough for a greedy choice to mean something.
+"""
+
+import math
+
+import torch
+
+from engine.model.config import ModelConfig
+from engine.model.decoder import Model
+from engine.model.generation import Generation
+from engine.model.matrix import E4m3Row, Fp8Block, Matrix, Nvfp4
+from engine.model.tensors import TensorSpec, expected_tensors, format_of
+from engine.model.weights import assemble
+from engine.profile import Formats, WeightFormat
+from engine.types import Sampling
+from kernels.linear.formats import E2M1_VALUES, FP8_BLOCK, NVFP4_GROUP
+
+CODE_RMS = 96.0
+"""Root mean square of e4m3 codes: +-4.6 standard deviations reach 448, the largest code."""
+
+NIBBLE_RMS = math.sqrt(sum(value * value for value in E2M1_VALUES) / len(E2M1_VALUES))
+"""Root mean square of e2m1 values when all sixteen codes are equally frequent."""
+
+ROWS_PER_BLOCK = 4096
+"""Rows drawn at a time: bounds the fp32 values that exist beside the codes."""
+
+
+def random_model(
+    config: ModelConfig, formats: Formats, *, device: str, seed: int = 0, expand: bool = True
+) -> Model:
+    """Build a model of a shape with random weights, directly on the device.
+
+    Args:
+        config: the shape, e.g. ``SHAPE_27B``.
+        formats: storage format of each part.
+        device: "cpu" or "cuda".
+        seed: of the draws; the same seed gives the same weights on the same kind of device.
+        expand: hold every matrix as the BF16 it stands for; False keeps codes and scales, and
+            each product expands its matrix anew.
+
+    Returns:
+        The model; it has no stop ids and samples greedily by default.
+    """
+    generator = torch.Generator(device=device)
+    generator.manual_seed(seed)
+    tensors: dict[str, Matrix] = {}
+    for name, spec in expected_tensors(config).items():
+        matrix = _draw(name, spec, format_of(spec, formats), config, generator)
+        plain = isinstance(matrix, torch.Tensor) or not expand
+        tensors[name] = matrix if plain else matrix.expand()
+    return Model(config, assemble(config, tensors), Generation((), Sampling(temperature=0.0)))
+
+
+def _draw(
+    name: str,
+    spec: TensorSpec,
+    stored: WeightFormat,
+    config: ModelConfig,
+    generator: torch.Generator,
+) -> Matrix:
+    if spec.matrix:
+        return _matrix(spec, stored, _deviation(name, spec, config), generator)
+    out = torch.empty(spec.shape, dtype=torch.float32, device=generator.device)
+    if name.endswith("A_log"):
+        out.uniform_(1.0, 16.0, generator=generator).log_()
+    elif name.endswith("dt_bias"):
+        # the inverse softplus of time steps from 0.001 to 0.1, equally frequent in the logarithm
+        out.uniform_(math.log(1e-3), math.log(0.1), generator=generator).exp_()
+        out += torch.log(-torch.expm1(-out))
+    elif name.endswith("conv1d.weight"):
+        out.uniform_(-0.5, 0.5, generator=generator)
+    elif name.endswith("linear_attn.norm.weight"):
+        out.normal_(0.87, 0.05, generator=generator)
+    elif name == "embed_tokens.weight":
+        # in BF16 at once: the fp32 form of the 27B's embedding would be 5 GB
+        return out.to(torch.bfloat16).normal_(0.0, 1.0, generator=generator)
+    else:
+        out.normal_(0.0, 0.1, generator=generator)
+    return out.to(torch.bfloat16)
+
+
+def _deviation(name: str, spec: TensorSpec, config: ModelConfig) -> float:
+    """Standard deviation of a matrix: unit outputs for unit inputs, less where layers add up."""
+    plain = spec.shape[1] ** -0.5
+    if name.endswith(("o_proj.weight", "out_proj.weight", "down_proj.weight")):
+        return plain * (2 * config.num_layers) ** -0.5
+    return 3.0 * plain if name == "lm_head.weight" else plain
+
+
+def _matrix(
+    spec: TensorSpec, stored: WeightFormat, deviation: float, generator: torch.Generator
+) -> Matrix:
+    device, (num_rows, width) = generator.device, spec.shape
+    if stored == "bf16":
+        out = torch.empty(spec.shape, dtype=torch.bfloat16, device=device)
+        return out.normal_(0.0, deviation, generator=generator)
+    if stored == "nvfp4":
+        size = (num_rows, width // 2)
+        codes = torch.randint(0, 256, size, dtype=torch.uint8, device=device, generator=generator)
+        scales = torch.ones((num_rows, width // NVFP4_GROUP), device=device)
+        tensor_scale = torch.tensor(deviation / NIBBLE_RMS, device=device)
+        return Nvfp4(codes, scales.to(torch.float8_e4m3fn), tensor_scale)
+    codes = torch.empty(spec.shape, dtype=torch.float8_e4m3fn, device=device)
+    for start in range(0, num_rows, ROWS_PER_BLOCK):
+        block = codes[start : start + ROWS_PER_BLOCK]
+        values = torch.empty(block.shape, dtype=torch.float32, device=device)
+        block.copy_(values.normal_(0.0, CODE_RMS, generator=generator).clamp_(-448.0, 448.0))
+    if stored == "e4m3_row":
+        return E4m3Row(codes, torch.full((num_rows,), deviation / CODE_RMS, device=device))
+    blocks = (-(-num_rows // FP8_BLOCK), -(-width // FP8_BLOCK))
+    scales = torch.full(blocks, deviation / CODE_RMS, dtype=torch.bfloat16, device=device)
+    return Fp8Block(codes, scales)

@@ -1,0 +1,175 @@
+"""The weights as the forward pass names them, assembled from tensors by canonical name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from engine.model.config import LayerKind, ModelConfig
+from engine.model.matrix import Matrix, bytes_of
+
+
+@dataclass(frozen=True, slots=True)
+class MlpWeights:
+    """Feed-forward matrices: gate and up [M, D], down [D, M]."""
+
+    gate: Matrix
+    up: Matrix
+    down: Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionWeights:
+    """Full attention: q [2 H d, D] holds query rows, then gate rows, per head; norms are 1 + w."""
+
+    q: Matrix
+    k: Matrix
+    v: Matrix
+    o: Matrix
+    q_norm: torch.Tensor
+    k_norm: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaWeights:
+    """Gated delta layer.
+
+    ``conv`` is bf16 [C, W]; ``decay_rate`` = -exp(A_log) and ``dt_bias`` are fp32 [H]; ``norm`` is
+    plain, not 1 + w.
+    """
+
+    qkv: Matrix
+    z: Matrix
+    a: Matrix
+    b: Matrix
+    conv: torch.Tensor
+    decay_rate: torch.Tensor
+    dt_bias: torch.Tensor
+    norm: torch.Tensor
+    out: Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWeights:
+    """One decoder layer: mixer and feed-forward with the norm before each."""
+
+    input_norm: torch.Tensor
+    mixer: AttentionWeights | DeltaWeights
+    post_norm: torch.Tensor
+    mlp: MlpWeights
+
+
+@dataclass(frozen=True, slots=True)
+class MtpWeights:
+    """The draft head: ``fc`` [D, 2 D] joins embedding (first half) and hidden state."""
+
+    fc: Matrix
+    embedding_norm: torch.Tensor
+    hidden_norm: torch.Tensor
+    input_norm: torch.Tensor
+    attention: AttentionWeights
+    post_norm: torch.Tensor
+    mlp: MlpWeights
+    norm: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWeights:
+    """All weights; ``head`` is the embedding itself where they are tied."""
+
+    embedding: torch.Tensor
+    layers: tuple[LayerWeights, ...]
+    norm: torch.Tensor
+    head: Matrix
+    mtp: MtpWeights | None
+    num_bytes: int
+
+
+def assemble(config: ModelConfig, tensors: Mapping[str, Matrix]) -> ModelWeights:
+    """Give every tensor its place.
+
+    Args:
+        config: the model's numbers.
+        tensors: all of `expected_tensors(config)` by canonical name; the MTP names may be absent.
+
+    Returns:
+        The weights. Small derived tensors (the decay rates) are new; matrices are not copied.
+    """
+    layers = tuple(
+        _layer(tensors, f"layers.{index}.", kind) for index, kind in enumerate(config.layer_kinds)
+    )
+    embedding = _plain(tensors, "embed_tokens.weight")
+    return ModelWeights(
+        embedding=embedding,
+        layers=layers,
+        norm=_plain(tensors, "norm.weight"),
+        head=embedding if config.tie_word_embeddings else tensors["lm_head.weight"],
+        mtp=_mtp(tensors) if "mtp.fc.weight" in tensors else None,
+        num_bytes=sum(bytes_of(one) for one in tensors.values()),
+    )
+
+
+def _plain(tensors: Mapping[str, Matrix], name: str) -> torch.Tensor:
+    tensor = tensors[name]
+    assert isinstance(tensor, torch.Tensor), name
+    return tensor
+
+
+def _layer(tensors: Mapping[str, Matrix], prefix: str, kind: LayerKind) -> LayerWeights:
+    if kind == "linear_attention":
+        mixer = _delta(tensors, prefix + "linear_attn.")
+    else:
+        mixer = _attention(tensors, prefix + "self_attn.")
+    return LayerWeights(
+        input_norm=_plain(tensors, prefix + "input_layernorm.weight"),
+        mixer=mixer,
+        post_norm=_plain(tensors, prefix + "post_attention_layernorm.weight"),
+        mlp=_mlp(tensors, prefix + "mlp."),
+    )
+
+
+def _mlp(tensors: Mapping[str, Matrix], prefix: str) -> MlpWeights:
+    return MlpWeights(
+        gate=tensors[prefix + "gate_proj.weight"],
+        up=tensors[prefix + "up_proj.weight"],
+        down=tensors[prefix + "down_proj.weight"],
+    )
+
+
+def _attention(tensors: Mapping[str, Matrix], prefix: str) -> AttentionWeights:
+    return AttentionWeights(
+        q=tensors[prefix + "q_proj.weight"],
+        k=tensors[prefix + "k_proj.weight"],
+        v=tensors[prefix + "v_proj.weight"],
+        o=tensors[prefix + "o_proj.weight"],
+        q_norm=_plain(tensors, prefix + "q_norm.weight"),
+        k_norm=_plain(tensors, prefix + "k_norm.weight"),
+    )
+
+
+def _delta(tensors: Mapping[str, Matrix], prefix: str) -> DeltaWeights:
+    return DeltaWeights(
+        qkv=tensors[prefix + "in_proj_qkv.weight"],
+        z=tensors[prefix + "in_proj_z.weight"],
+        a=tensors[prefix + "in_proj_a.weight"],
+        b=tensors[prefix + "in_proj_b.weight"],
+        conv=_plain(tensors, prefix + "conv1d.weight").squeeze(1),
+        # widened before exp: exp of a rounded exponent would be far off
+        decay_rate=-_plain(tensors, prefix + "A_log").float().exp(),
+        dt_bias=_plain(tensors, prefix + "dt_bias").float(),
+        norm=_plain(tensors, prefix + "norm.weight"),
+        out=tensors[prefix + "out_proj.weight"],
+    )
+
+
+def _mtp(tensors: Mapping[str, Matrix]) -> MtpWeights:
+    return MtpWeights(
+        fc=tensors["mtp.fc.weight"],
+        embedding_norm=_plain(tensors, "mtp.pre_fc_norm_embedding.weight"),
+        hidden_norm=_plain(tensors, "mtp.pre_fc_norm_hidden.weight"),
+        input_norm=_plain(tensors, "mtp.layers.0.input_layernorm.weight"),
+        attention=_attention(tensors, "mtp.layers.0.self_attn."),
+        post_norm=_plain(tensors, "mtp.layers.0.post_attention_layernorm.weight"),
+        mlp=_mlp(tensors, "mtp.layers.0.mlp."),
+        norm=_plain(tensors, "mtp.norm.weight"),
+    )

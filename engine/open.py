@@ -1,0 +1,205 @@
+"""Open a checkpoint: text files first, then weights, then an engine that answers."""
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from engine.errors import CheckpointError, SettingsError
+from engine.locate import Choice
+from engine.measure import read_bandwidth_gbps
+from engine.model.checkpoint import Checkpoint, open_checkpoint
+from engine.model.config import ModelConfig
+from engine.model.config_file import read_config
+from engine.model.decoder import Model
+from engine.model.footprint import kv_bytes_per_token, weight_bytes
+from engine.model.loading import load_model
+from engine.model.tensors import format_of
+from engine.profile import Formats
+from engine.settings.declared import Settings
+from engine.text.template import ChatTemplate
+from engine.text.tokenizer import Tokenizer
+from engine.turn.local import LocalEngine
+from engine.turn.traffic import WalkTraffic
+from engine.turn.turn import Machine
+from engine.turn.verify import RowWalk
+from engine.types import ChatEngine, EngineInfo, LoadProgressed
+
+HELD_FORMATS = Formats("bf16", "bf16", "bf16", "bf16", "bf16")
+"""What the reference path holds and reads, whatever was stored: 8-bit weights are expanded."""
+
+SMALL_MODEL_BYTES = 1 << 30
+"""Below this, handing a product to a second thread costs more than it saves, and ten times more
+when another program holds that core: the demo decodes 51 ms a token with one thread and 233 with
+two on two busy cores."""
+
+
+def open_engine(
+    choice: Choice,
+    settings: Settings,
+    on_progress: Callable[[LoadProgressed], None] | None,
+    cancel: threading.Event,
+) -> ChatEngine:
+    """Load what was chosen.
+
+    Tokenizer and template are read before the weights, so that a folder without them is refused at
+    once. The machine's read bandwidth is measured at the end (once a process, below a second on a
+    CPU), when nothing else of ours runs.
+
+    Args:
+        choice: from ``engine.locate.choose``.
+        settings: device, threads and context are read.
+        on_progress: called as weights arrive.
+        cancel: stops the load.
+
+    Raises:
+        CheckpointError: the files are refused.
+        MemoryPlanError: model and context do not fit.
+        CancelledError: ``cancel`` was set.
+        SettingsError: the device is not there.
+    """
+    device = choose_device(settings.model.device)
+    config = read_config(choice.path)
+    torch.set_num_threads(settings.model.threads or choose_threads(config))
+    tokenizer = Tokenizer.load(choice.path, config.vocab_size)
+    notices = notices_of(choice, open_checkpoint(choice.path, config))
+    template = ChatTemplate.load(choice.path, tokenizer)
+    max_context_tokens = min(settings.model.context_tokens, config.max_position_embeddings)
+    try:
+        template.start()
+        model = load_model(
+            choice.path,
+            device=device,
+            on_progress=on_progress,
+            cancel=cancel,
+            context_tokens=max_context_tokens,
+        )
+        return engine_of(model, tokenizer, template, choice, device, max_context_tokens, notices)
+    except BaseException:
+        template.close()
+        raise
+
+
+def engine_of(
+    model: Model,
+    tokenizer: Tokenizer,
+    template: ChatTemplate,
+    choice: Choice,
+    device: str,
+    max_context_tokens: int,
+    notices: tuple[str, ...] = (),
+) -> LocalEngine:
+    """Put an engine around a loaded model.
+
+    Raises:
+        CheckpointError: the model names no token that ends an answer.
+    """
+    stop_ids = frozenset(model.stop_ids)
+    if not stop_ids:
+        raise CheckpointError(
+            f"{choice.path} names no stop token, so that no answer would end.",
+            "Download its generation_config.json.",
+        )
+    traffic = WalkTraffic(model.config, HELD_FORMATS)
+    machine = Machine(
+        model=model,
+        tokenizer=tokenizer,
+        verifier=RowWalk(model),
+        traffic=traffic,
+        stop_ids=stop_ids,
+        max_context_tokens=max_context_tokens,
+        num_threads=torch.get_num_threads(),
+    )
+    info = EngineInfo(
+        model=choice.profile.title if choice.is_demo else model_name(choice.path),
+        path=str(choice.path),
+        profile=choice.profile.name,
+        device=device,
+        num_parameters=model.num_parameters,
+        weight_bytes=model.weight_bytes,
+        state_bytes=model.new_state(max_context_tokens).num_bytes,
+        kv_bytes_per_token=kv_bytes_per_token(model.config),
+        max_context_tokens=max_context_tokens,
+        is_demo=choice.is_demo,
+        default_sampling=model.default_sampling,
+        supports_thinking=template.supports_thinking,
+        has_mtp=model.has_mtp,
+        arithmetic=arithmetic_id(device),
+        read_gb_s=read_bandwidth_gbps(device),
+    )
+    return LocalEngine(info, machine, template, choice.profile.drafting, notices)
+
+
+def choose_device(wanted: str) -> str:
+    """The device that the setting means: ``auto`` is the GPU where there is one.
+
+    Raises:
+        SettingsError: a GPU is asked for and there is none.
+    """
+    has_gpu = torch.cuda.is_available()
+    if wanted == "cuda" and not has_gpu:
+        raise SettingsError(
+            "'model.device' is 'cuda', but torch finds no GPU.", "Set it to 'auto' or 'cpu'."
+        )
+    return ("cuda" if has_gpu else "cpu") if wanted == "auto" else wanted
+
+
+def choose_threads(config: ModelConfig) -> int:
+    """CPU threads of the products: one for a small model, all physical cores for a large one."""
+    is_small = sum(weight_bytes(config, HELD_FORMATS).values()) < SMALL_MODEL_BYTES
+    return 1 if is_small else num_physical_cores()
+
+
+def num_physical_cores() -> int:
+    """Cores that this process may use, hyper-threads left out where the machine names them."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    logical = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return logical
+    physical = [line.split(":")[1] for line in lines if line.startswith("physical id")]
+    core = [line.split(":")[1] for line in lines if line.startswith("core id")]
+    return min(logical, len(set(zip(physical, core, strict=False)))) or logical
+
+
+def arithmetic_id(device: str) -> str:
+    """What decides the bits of a token's logits beside the weights."""
+    chip = torch.backends.cpu.get_cpu_capability()
+    if device == "cuda":
+        chip = torch.cuda.get_device_name()
+    return f"reference-1 torch-{torch.__version__} {device} {chip} {torch.get_num_threads()}t"
+
+
+def model_name(path: Path) -> str:
+    """A name for a folder: the repository's, in a Hugging Face cache."""
+    for folder in path.absolute().parents:
+        if folder.name.startswith("models--"):
+            return folder.name.split("--")[-1]
+    return path.absolute().name
+
+
+def notices_of(choice: Choice, checkpoint: Checkpoint) -> tuple[str, ...]:
+    """What a person should know about how these weights are served."""
+    differing: Counter[tuple[str, str]] = Counter()
+    has_codes = False
+    for one in checkpoint.weights.values():
+        stored = "fp8_block" if one.scales is not None else "bf16"
+        has_codes |= one.scales is not None
+        expected = format_of(one.spec, choice.profile.formats)
+        if stored != expected:
+            differing[expected, stored] += 1
+    notices = [
+        f"The profile '{choice.profile.name}' expects {expected} where {choice.path} stores "
+        f"{stored} ({number} matrices); they are served as they are stored."
+        for (expected, stored), number in differing.items()
+    ]
+    if has_codes and not choice.is_demo:
+        notices.append(
+            "The reference path is in use: 8-bit weights are held as BF16, so that every token "
+            "reads twice their bytes."
+        )
+    return tuple(notices)

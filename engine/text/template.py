@@ -1,0 +1,151 @@
+"""Render conversations by the checkpoint's chat template, in a process that cannot harm."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from engine.errors import CheckpointError, RequestError, nearest
+from engine.text.sandbox import Renderer
+from engine.text.tokenizer import Tokenizer
+from engine.types import Message
+
+EFFORTS = ("low", "medium", "xhigh")
+EFFORT_ALIASES = {"high": "xhigh", "max": "xhigh", "minimal": "low"}
+"""What other programs call the levels; the template raises on these names."""
+
+ROLES = ("system", "user", "assistant")
+TOKEN_NAMES = ("bos_token", "eos_token", "pad_token", "unk_token")
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """What a turn asks of a model that can think; others ignore it."""
+
+    enabled: bool = True
+    effort: str | None = None
+
+    def variables(self) -> dict[str, object]:
+        """The names under which templates read it.
+
+        Raises:
+            RequestError: the effort is unknown.
+        """
+        if self.effort is None:
+            return {"enable_thinking": self.enabled}
+        effort = EFFORT_ALIASES.get(self.effort, self.effort)
+        if effort not in EFFORTS:
+            known = (*EFFORTS, *EFFORT_ALIASES)
+            raise RequestError(
+                f"The effort '{self.effort}' is unknown.", nearest(self.effort, known)
+            )
+        return {"enable_thinking": self.enabled, "reasoning_effort": effort}
+
+
+class ChatTemplate:
+    """A checkpoint's chat template.
+
+    Renderings are guarded (``engine.text.tokenizer``): what messages hold is text, never control
+    tokens.
+
+    Attributes:
+        supports_thinking: whether the template reads ``enable_thinking``.
+    """
+
+    def __init__(self, source: str, tokens: dict[str, str], tokenizer: Tokenizer) -> None:
+        self._source = source
+        self._tokens = tokens
+        self._tokenizer = tokenizer
+        self._renderer = Renderer()
+        self.supports_thinking = "enable_thinking" in source and tokenizer.think_open_id is not None
+
+    @classmethod
+    def load(cls, folder: Path, tokenizer: Tokenizer) -> "ChatTemplate":
+        """Read ``chat_template.jinja``, or the template in ``tokenizer_config.json``.
+
+        Raises:
+            CheckpointError: there is none, or a file does not read.
+        """
+        config = _read_config(folder / "tokenizer_config.json")
+        tokens = {name: _token_text(config.get(name)) for name in TOKEN_NAMES}
+        path = folder / "chat_template.jinja"
+        try:
+            source = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            source = _named_template(config.get("chat_template"))
+        except (OSError, UnicodeDecodeError) as problem:
+            raise CheckpointError(f"{path} does not read: {problem}.") from None
+        if not source:
+            raise CheckpointError(
+                f"{folder} holds no chat template.",
+                "Download chat_template.jinja of the checkpoint into it.",
+            )
+        return cls(source, tokens, tokenizer)
+
+    def start(self) -> None:
+        """Start the rendering process beside whatever comes next."""
+        self._renderer.start()
+
+    def render(self, messages: Sequence[Message], thinking: Thinking, *, prompt: bool) -> str:
+        """Render a conversation to guarded text.
+
+        Args:
+            messages: in order; ``reasoning`` goes to the template as ``reasoning_content``.
+            thinking: of the turn to come.
+            prompt: end with the opening of an assistant turn.
+
+        Raises:
+            TemplateError: the template refuses, or does what a template may not.
+            RequestError: a role or the effort is unknown.
+        """
+        variables: dict[str, object] = {
+            **self._tokens,
+            **thinking.variables(),
+            "messages": [self._as_template_reads(one) for one in messages],
+            "add_generation_prompt": prompt,
+            "tools": None,
+            "documents": None,
+        }
+        return self._renderer.render(self._source, variables)
+
+    def close(self) -> None:
+        """End the rendering process."""
+        self._renderer.close()
+
+    def _as_template_reads(self, message: Message) -> dict[str, str]:
+        if message.role not in ROLES:
+            raise RequestError(
+                f"The role '{message.role}' is unknown.", nearest(message.role, ROLES)
+            )
+        entry = {"role": message.role, "content": self._tokenizer.guard(message.content)}
+        if message.reasoning:
+            entry["reasoning_content"] = self._tokenizer.guard(message.reasoning)
+        return entry
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as problem:
+        raise CheckpointError(f"{path} does not read: {problem}.") from None
+    if not isinstance(config, dict):
+        raise CheckpointError(f"{path} holds no JSON object.")
+    return cast("dict[str, Any]", config)
+
+
+def _token_text(value: object) -> str:
+    """A token as tokenizer_config.json writes it: text, or an object with its content."""
+    if isinstance(value, dict):
+        value = cast("dict[str, object]", value).get("content")
+    return value if isinstance(value, str) else ""
+
+
+def _named_template(value: object) -> str:
+    """The template as tokenizer_config.json writes it: text, or a list of named ones."""
+    if isinstance(value, list):
+        named = cast("list[dict[str, str]]", value)
+        value = {one.get("name"): one.get("template") for one in named}.get("default")
+    return value if isinstance(value, str) else ""

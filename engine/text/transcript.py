@@ -1,0 +1,110 @@
+"""A conversation as the model has read it: rendered text and the ids that stand for it.
+
+History is never tokenised again: the ids that were read or generated stay as they were, and only
+what the template adds behind them is tokenised. Byte-level pieces are not unique, so tokenising an
+answer's text again may give other ids than were generated, and the state that is held for them
+would be lost.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.text.template import ChatTemplate, Thinking
+from engine.text.tokenizer import Tokenizer
+from engine.types import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A rendered prompt (guarded text) and its ids.
+
+    ``num_seams`` counts the seams of the transcript that it was built on.
+    """
+
+    text: str
+    ids: tuple[int, ...]
+    num_seams: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The text and ids of a conversation, and its seams.
+
+    A seam is a length of the text and one of the ids that belong together: the end of a prompt or
+    of an answer, in order.
+    """
+
+    text: str = ""
+    ids: tuple[int, ...] = ()
+    seams: tuple[tuple[int, int], ...] = ()
+
+
+class Transcript:
+    """Holds one conversation up to the last answer; also serves a prompt that branches off.
+
+    Args:
+        tokenizer: of the checkpoint.
+        template: of the checkpoint.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate) -> None:
+        self._tokenizer = tokenizer
+        self._template = template
+        self._held = _Held()
+
+    def prompt(self, messages: Sequence[Message], thinking: Thinking) -> Prompt:
+        """Render the next prompt and tokenise what lies behind the last seam that it reaches.
+
+        What is held changes with ``answered`` only.
+
+        Raises:
+            TemplateError: the template refuses the conversation.
+            RequestError: a role or the effort is unknown.
+        """
+        text = self._template.render(messages, thinking, prompt=True)
+        held = self._held
+        num_seams, num_characters, num_ids = len(held.seams), 0, 0
+        while num_seams:
+            num_characters, num_ids = held.seams[num_seams - 1]
+            if text.startswith(held.text[:num_characters]):
+                break
+            num_seams -= 1
+            num_characters = num_ids = 0
+        added = self._tokenizer.encode_guarded(text[num_characters:])
+        return Prompt(text, (*held.ids[:num_ids], *added), num_seams)
+
+    def answered(self, prompt: Prompt, token_ids: Sequence[int], rendered: str) -> None:
+        """Hold a prompt with its answer.
+
+        The ids stand for their own text, or, where the template writes the same answer with other
+        white space (it trims), for the template's writing of it.
+
+        Args:
+            prompt: what was read.
+            token_ids: what was generated, a stop token included.
+            rendered: the conversation with the answer as its last message, as the template
+                renders it; empty when it does not.
+        """
+        written = prompt.text + self._tokenizer.decode_guarded(token_ids)
+        text = _as_rendered(written, rendered, prompt.text)
+        ids = (*prompt.ids, *token_ids)
+        seams = self._held.seams[: prompt.num_seams]
+        ends = ((len(prompt.text), len(prompt.ids)), (len(text), len(ids)))
+        self._held = _Held(text, ids, (*seams, *ends))
+
+
+def _as_rendered(written: str, rendered: str, prompt: str) -> str:
+    """The beginning of ``rendered`` that says what ``written`` says, or ``written`` itself.
+
+    They may differ in white space only, behind ``prompt``.
+    """
+    if rendered.startswith(written) or not rendered.startswith(prompt):
+        return written
+    at = len(prompt)
+    for sign in "".join(written[len(prompt) :].split()):
+        while at < len(rendered) and rendered[at].isspace():
+            at += 1
+        if at == len(rendered) or rendered[at] != sign:
+            return written
+        at += 1
+    return rendered[:at]

@@ -1,0 +1,54 @@
+"""Refuse a request that cannot be answered, before anything is computed."""
+
+from engine.errors import RequestError
+from engine.types import Request, Sampling
+
+
+def check_request(request: Request) -> None:
+    """Look at everything in a request that needs no model.
+
+    Raises:
+        RequestError: a number is out of its range, a stop string is empty, or there is no prompt.
+    """
+    if request.max_tokens < 1:
+        raise RequestError(f"'max_tokens' is {request.max_tokens}, expected 1 or more.")
+    if request.num_draft_tokens < 0:
+        raise RequestError(f"'num_draft_tokens' is {request.num_draft_tokens}, expected 0 or more.")
+    if "" in request.stop:
+        raise RequestError("A stop string is empty.", "Leave it out.")
+    if request.prompt_ids is None and not request.messages:
+        raise RequestError("There is nothing to answer: no message and no ids.")
+    _check_sampling(request.sampling)
+
+
+def check_prompt(ids: tuple[int, ...], vocab_size: int, max_context_tokens: int) -> None:
+    """Look at a prompt's ids.
+
+    Raises:
+        RequestError: there are none, one is no token of the model, or they leave no room to answer.
+    """
+    if not ids:
+        raise RequestError("The prompt holds no token.")
+    foreign = next((one for one in ids if not 0 <= one < vocab_size), None)
+    if foreign is not None:
+        raise RequestError(f"The prompt holds the id {foreign}, expected 0 to {vocab_size - 1}.")
+    if len(ids) >= max_context_tokens:
+        raise RequestError(
+            f"The prompt has {len(ids)} tokens and the context {max_context_tokens}.",
+            "Shorten the conversation, or raise model.context_tokens.",
+        )
+
+
+def _check_sampling(sampling: Sampling) -> None:
+    bounds = {
+        "temperature": (sampling.temperature, 0.0, 1e6),
+        "top_k": (sampling.top_k, 0, 2**31),
+        "top_p": (sampling.top_p, 0.0, 1.0),
+        "min_p": (sampling.min_p, 0.0, 1.0),
+        "presence_penalty": (sampling.presence_penalty, -1e6, 1e6),
+        "repetition_penalty": (sampling.repetition_penalty, 1e-6, 1e6),
+        "seed": (sampling.seed, 0, 2**63 - 1),
+    }
+    for name, (value, low, high) in bounds.items():
+        if not low <= value <= high:  # true for NaN as well
+            raise RequestError(f"'{name}' is {value}, expected {low} to {high}.")

@@ -1,0 +1,25 @@
+"""Split a round's time among its phases, so that they add up to the round."""
+
+import time
+
+from engine.records import PHASES
+
+
+class PhaseClock:
+    """Times one round; exactly one phase runs at any moment, ``draft`` first."""
+
+    def __init__(self) -> None:
+        self._ms: dict[str, float] = dict.fromkeys(PHASES, 0.0)
+        self._phase: str = PHASES[0]
+        self.began_s = self._since_s = time.perf_counter()
+
+    def enter(self, phase: str) -> None:
+        """End the running phase and begin ``phase``."""
+        now_s = time.perf_counter()
+        self._ms[self._phase] += (now_s - self._since_s) * 1e3
+        self._phase, self._since_s = phase, now_s
+
+    def stop(self) -> dict[str, float]:
+        """End the round; milliseconds by phase."""
+        self.enter(self._phase)
+        return self._ms

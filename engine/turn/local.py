@@ -1,0 +1,146 @@
+"""The engine in this process: one loaded model that answers one request at a time."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import torch
+
+from engine.draft.choose import resolve_drafter
+from engine.errors import MemoryPlanError, RequestError, TemplateError
+from engine.profile import Drafting
+from engine.text.template import ChatTemplate, Thinking
+from engine.text.transcript import Prompt, Transcript
+from engine.turn.check_request import check_prompt, check_request
+from engine.turn.memory import Memory
+from engine.turn.turn import Machine, Turn
+from engine.types import EngineInfo, Event, Message, NoticeRaised, Request, TurnEnded
+
+
+class LocalEngine:
+    """Answers requests; keeps the state between turns (``engine.types.ChatEngine``).
+
+    Args:
+        info: what is loaded.
+        machine: the parts that outlive a turn.
+        template: of the checkpoint.
+        drafting: the profile's choice and its limit.
+        notices: what a person should see with the first answer.
+    """
+
+    def __init__(
+        self,
+        info: EngineInfo,
+        machine: Machine,
+        template: ChatTemplate,
+        drafting: Drafting,
+        notices: tuple[str, ...] = (),
+    ) -> None:
+        self._info = info
+        self._machine: Machine | None = machine
+        self._template = template
+        self._drafting = drafting
+        self._notices = list(notices)
+        self._transcript = Transcript(machine.tokenizer, template)
+        self._memory: Memory | None = Memory(machine.model, info.max_context_tokens)
+        self._busy = threading.Lock()
+
+    @property
+    def info(self) -> EngineInfo:
+        """What is loaded."""
+        return self._info
+
+    def generate(self, request: Request, stop: threading.Event) -> Iterator[Event]:
+        """Answer ``request``; see ``engine.types.ChatEngine``.
+
+        Raises:
+            RequestError: before the first event: the request cannot be answered, another one is
+                being answered, or the engine is closed.
+            TemplateError: before the first event: the template refuses the conversation.
+            MemoryPlanError: before the first event: there is no memory for a new conversation.
+        """
+        if not self._busy.acquire(blocking=False):
+            raise RequestError("The engine is still answering.", "Stop that answer first.")
+        try:
+            yield from self._answer(request, stop)
+        finally:
+            self._busy.release()
+
+    def count_tokens(self, messages: tuple[Message, ...]) -> int:
+        """Number of prompt tokens that ``messages`` render to.
+
+        Raises:
+            TemplateError: the template refuses the conversation.
+        """
+        return len(self._transcript.prompt(messages, Thinking()).ids)
+
+    def close(self) -> None:
+        """Free the weights and the state."""
+        self._machine = self._memory = None
+        self._template.close()
+
+    def _answer(self, request: Request, stop: threading.Event) -> Iterator[Event]:
+        began_s = time.perf_counter()
+        machine, memory = self._machine, self._memory
+        if machine is None or memory is None:
+            raise RequestError("The engine is closed.", "Open the model again.")
+        # torch keeps this number for each thread that calls it
+        torch.set_num_threads(machine.num_threads)
+        check_request(request)
+        drafter = resolve_drafter(
+            request.drafter, self._drafting.drafter, has_mtp=machine.model.has_mtp
+        )
+        thinking = Thinking(request.thinking, request.effort)
+        prompt = self._prompt(request, thinking)
+        check_prompt(prompt.ids, machine.model.config.vocab_size, machine.max_context_tokens)
+        notice = _align(memory, prompt.ids)
+        num_draft_tokens = min(request.num_draft_tokens, self._drafting.max_tokens)
+        turn = Turn(machine, memory, prompt.ids, request, drafter, num_draft_tokens, began_s)
+        try:
+            yield from self._raise_notices(notice)
+            for event in turn.events(stop):
+                if isinstance(event, TurnEnded):
+                    self._remember(prompt, turn, request, thinking)
+                yield event
+        except GeneratorExit:
+            raise  # closed between two events, where memory is whole
+        except BaseException:
+            memory.spoil()
+            raise
+
+    def _prompt(self, request: Request, thinking: Thinking) -> Prompt:
+        if request.prompt_ids is None:
+            return self._transcript.prompt(request.messages, thinking)
+        return Prompt("", request.prompt_ids)
+
+    def _raise_notices(self, notice: str) -> Iterator[NoticeRaised]:
+        notices, self._notices = self._notices, []
+        for text in (*notices, notice):
+            if text:
+                yield NoticeRaised(text)
+
+    def _remember(self, prompt: Prompt, turn: Turn, request: Request, thinking: Thinking) -> None:
+        """Note in the transcript what was generated."""
+        if request.prompt_ids is not None or not turn.token_ids:
+            return
+        answer = Message("assistant", turn.stream.answer, turn.stream.reasoning)
+        try:
+            rendered = self._template.render((*request.messages, answer), thinking, prompt=False)
+        except TemplateError:
+            rendered = ""  # the next prompt then says itself what is wrong
+        self._transcript.answered(prompt, turn.token_ids, rendered)
+
+
+def _align(memory: Memory, ids: tuple[int, ...]) -> str:
+    """Keep what memory holds of ``ids``; the notice when that is nothing."""
+    num_held = len(memory.ids)
+    try:
+        num_reused = memory.align(ids)
+    except (RuntimeError, MemoryError) as problem:
+        raise MemoryPlanError(f"There is no memory for a conversation: {problem}.") from None
+    if num_reused or not num_held:
+        return ""
+    return (
+        "The conversation does not go on from the one that is held: "
+        f"all {len(ids)} tokens are read again."
+    )

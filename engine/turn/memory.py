@@ -1,0 +1,141 @@
+"""What the model holds of the conversation, and how much of it the next prompt can keep."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+
+from engine.draft.mtp import MtpRows
+from engine.model.decoder import Model
+from engine.model.state import Snapshot
+from engine.records import RangeRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A point to come back to: the state there, and the hidden row that ends it."""
+
+    snapshot: Snapshot
+    last_hidden: torch.Tensor | None
+
+    @property
+    def length(self) -> int:
+        """Tokens read up to here."""
+        return self.snapshot.length
+
+
+class Memory:
+    """The state of one conversation beside the ids that it stands for.
+
+    Attributes:
+        state: of the model; its length is always that of ``ids``.
+        ids: the tokens that were read.
+        last_hidden: bf16 [1, D], the last one's row after the final norm; None before the first.
+        ranges: how all positions were computed, in order, without gaps.
+        mtp: rows of the MTP head, where the checkpoint has one.
+
+    Args:
+        model: the model that reads.
+        max_tokens: longest conversation.
+    """
+
+    def __init__(self, model: Model, max_tokens: int) -> None:
+        self._model = model
+        self._max_tokens = max_tokens
+        self._marks: list[Mark] = []
+        self.forget()
+
+    def spoil(self) -> None:
+        """Trust the state no more: a failure may have left some layers ahead of others."""
+        self._is_spoilt = True
+
+    def forget(self) -> None:
+        """Begin an empty conversation."""
+        self._is_spoilt = False
+        self.state = self._model.new_state(self._max_tokens)
+        self.ids: list[int] = []
+        self.last_hidden: torch.Tensor | None = None
+        self.ranges: list[RangeRecord] = []
+        head = self._model.mtp
+        self.mtp = MtpRows(head, self._max_tokens) if head is not None else None
+        self._marks.clear()
+
+    def align(self, ids: Sequence[int]) -> int:
+        """Keep the longest held beginning of ``ids`` and forget the rest.
+
+        What is held can be kept as a whole, or up to a mark.
+
+        Returns:
+            How many of ``ids`` need not be read again.
+        """
+        if self._is_spoilt:
+            self.forget()
+        num_common = _num_common(self.ids, ids)
+        if num_common == len(self.ids):
+            return num_common
+        for mark in reversed(self._marks):
+            if mark.length <= num_common and self.state.holds(mark.snapshot):
+                self._return_to(mark)
+                return mark.length
+        self.forget()
+        return 0
+
+    def mark(self) -> None:
+        """Make this point one to come back to; the two newest such points are kept."""
+        if self.ids and all(mark.length != len(self.ids) for mark in self._marks):
+            self._marks = [*self._marks[-1:], Mark(self.state.snapshot(), self.last_hidden)]
+
+    def read(
+        self,
+        token_ids: Sequence[int],
+        hidden: torch.Tensor,
+        how: Literal["prefill", "decode"],
+        chunk_tokens: int = 0,
+    ) -> None:
+        """Note tokens that the model has read into ``state``.
+
+        Args:
+            token_ids: T tokens, T at least 1.
+            hidden: bf16 [T, D], their rows.
+            how: the arithmetic.
+            chunk_tokens: size of prefill chunks.
+        """
+        if self.mtp is not None:
+            self.mtp.follow(token_ids, hidden)
+        start = len(self.ids)
+        self.ids += token_ids
+        self.last_hidden = hidden[-1:]
+        last = self.ranges[-1] if self.ranges else None
+        if last is not None and _goes_on(last, how, chunk_tokens):
+            self.ranges[-1] = replace(last, end=len(self.ids))
+        else:
+            self.ranges.append(RangeRecord(start, len(self.ids), how, chunk_tokens))
+
+    def _return_to(self, mark: Mark) -> None:
+        self.state.restore(mark.snapshot)
+        del self.ids[mark.length :]
+        self.last_hidden = mark.last_hidden
+        self.ranges = [
+            replace(one, end=min(one.end, mark.length))
+            for one in self.ranges
+            if one.start < mark.length
+        ]
+        if self.mtp is not None:
+            self.mtp.rewind(mark.length, mark.last_hidden)
+        self._marks = [one for one in self._marks if one.length <= mark.length]
+
+
+def _goes_on(last: RangeRecord, how: str, chunk_tokens: int) -> bool:
+    """Whether more tokens, computed so, leave ``last`` the one range that it is."""
+    if (last.how, last.chunk_tokens) != (how, chunk_tokens):
+        return False
+    return how == "decode" or (last.end - last.start) % chunk_tokens == 0
+
+
+def _num_common(held: Sequence[int], ids: Sequence[int]) -> int:
+    """Length of the common beginning."""
+    for index, (one, other) in enumerate(zip(held, ids, strict=False)):
+        if one != other:
+            return index
+    return min(len(held), len(ids))

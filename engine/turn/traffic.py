@@ -1,0 +1,39 @@
+"""Bytes that a round's kernels must move, by part."""
+
+from collections.abc import Callable
+
+from engine.model.config import ModelConfig
+from engine.model.footprint import round_bytes
+from engine.profile import Formats
+from engine.records import BYTE_PARTS
+
+Traffic = Callable[[int, int, int], dict[str, int]]
+"""(context_tokens, num_rows, num_drafted) -> bytes by ``engine.records.BYTE_PARTS``: positions held
+before the round, rows that were computed, tokens that the MTP head proposed."""
+
+
+class WalkTraffic:
+    """Traffic of ``RowWalk``: every row is a call of its own that reads the weights again.
+
+    Bytes grow linearly with the context, so that two contexts, looked at once, tell all others.
+
+    Args:
+        config: the model's numbers.
+        formats: how its parts are held.
+    """
+
+    def __init__(self, config: ModelConfig, formats: Formats) -> None:
+        empty, one = (round_bytes(config, formats, length, num_drafted=1) for length in (0, 1))
+        self._fixed = empty
+        self._per_token = {part: one[part] - empty[part] for part in BYTE_PARTS}
+
+    def __call__(self, context_tokens: int, num_rows: int, num_drafted: int) -> dict[str, int]:
+        """Bytes by part; see ``Traffic``."""
+        # rows see context_tokens, context_tokens + 1, ...
+        num_seen = num_rows * context_tokens + num_rows * (num_rows - 1) // 2
+        moved = {
+            part: num_rows * self._fixed[part] + num_seen * self._per_token[part]
+            for part in BYTE_PARTS
+        }
+        per_draft = self._fixed["drafter"] + context_tokens * self._per_token["drafter"]
+        return {**moved, "drafter": num_drafted * per_draft}

@@ -1,0 +1,256 @@
+"""One turn from its prompt's ids to its record."""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from engine.draft.choose import make_drafter
+from engine.draft.scripted import Truth, replayed
+from engine.errors import EngineError
+from engine.model.decoder import Model
+from engine.records import FinishReason, RoundRecord, TurnRecord
+from engine.text.stream import Piece, TextStream
+from engine.text.tokenizer import Tokenizer
+from engine.turn.choice import TokenChooser
+from engine.turn.clock import PhaseClock
+from engine.turn.memory import Memory
+from engine.turn.prefill import read_prompt
+from engine.turn.traffic import Traffic
+from engine.turn.verify import Verified, Verifier
+from engine.types import Event, Request, RoundEnded, TextArrived, TurnEnded
+
+MID_TURN_FAILURES = (EngineError, RuntimeError, ValueError, ArithmeticError, MemoryError, OSError)
+"""What a device, a kernel or the model may raise; an out-of-memory is a RuntimeError in torch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The parts that outlive a turn.
+
+    Attributes:
+        model: the weights.
+        tokenizer: of the checkpoint.
+        verifier: computes a round's rows.
+        traffic: counts their bytes.
+        stop_ids: end a turn.
+        max_context_tokens: positions that a conversation may have.
+        num_threads: CPU threads of its products.
+    """
+
+    model: Model
+    tokenizer: Tokenizer
+    verifier: Verifier
+    traffic: Traffic
+    stop_ids: frozenset[int]
+    max_context_tokens: int
+    num_threads: int
+
+
+class Turn:
+    """Reads a prompt and generates until there is a reason to end.
+
+    Args:
+        machine: what outlives the turn.
+        memory: aligned with the prompt.
+        ids: the whole prompt.
+        request: what is asked.
+        drafter: name, resolved.
+        num_draft_tokens: most proposals a round.
+        began_s: ``time.perf_counter`` when the request came.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        memory: Memory,
+        ids: tuple[int, ...],
+        request: Request,
+        drafter: str,
+        num_draft_tokens: int,
+        began_s: float,
+    ) -> None:
+        self._began_s = began_s
+        self._machine = machine
+        self._memory = memory
+        self._ids = ids
+        self._request = request
+        self._num_draft_tokens = num_draft_tokens
+        num_ids = machine.tokenizer.num_ids
+        self._chooser = TokenChooser(request.sampling, num_ids, ids)
+        self._drafter = make_drafter(drafter, memory.mtp, self._truth(), num_ids)
+        self._stream = TextStream(
+            machine.tokenizer,
+            thinking=machine.tokenizer.starts_thinking(ids),
+            stops=request.stop,
+        )
+        self._num_reused = len(memory.ids)
+        self._pieces: list[Piece] = []
+        self._logits: list[torch.Tensor] = []
+        self._rounds: list[RoundRecord] = []
+        self._prefill_tok_s = self._first_s = self._last_s = 0.0
+        self._finish: FinishReason | None = None
+        self._error = ""
+        self.token_ids: list[int] = []
+
+    @property
+    def stream(self) -> TextStream:
+        """The answer's text so far."""
+        return self._stream
+
+    def events(self, stop: threading.Event) -> Iterator[Event]:
+        """Run the turn; the last event is ``TurnEnded``, whatever happens on the way."""
+        try:
+            yield from self._read_prompt(stop)
+            while self._finish is None:
+                if stop.is_set():
+                    self._finish = "cancelled"
+                    break
+                record = self._round()
+                yield from self._arrived()
+                yield RoundEnded(record)
+        except MID_TURN_FAILURES as problem:
+            self._finish = "error"
+            self._error = _sentence(problem)
+            self._memory.spoil()
+        self._pieces += self._stream.finish()
+        yield from self._arrived()
+        yield TurnEnded(self._record())
+
+    def _read_prompt(self, stop: threading.Event) -> Iterator[Event]:
+        """Prefill, and choose the first token."""
+        memory, model = self._memory, self._machine.model
+        memory.mark()
+        for progress in read_prompt(model, memory, self._ids, stop):
+            self._prefill_tok_s = progress.tok_s
+            yield progress
+        if len(memory.ids) < len(self._ids) or memory.last_hidden is None:
+            self._finish = "cancelled"
+            return
+        self._commit(model.logits(memory.last_hidden)[0])
+        yield from self._arrived()
+        memory.mark()  # behind the first token, which does not wait for the copy
+
+    def _round(self) -> RoundRecord:
+        """One round: draft, verify, accept, host."""
+        memory, clock = self._memory, PhaseClock()
+        context_tokens = len(memory.ids)
+        draft = self._propose()
+        verified = self._machine.verifier.verify(
+            self.token_ids[-1], draft, memory.state, self._commit, clock
+        )
+        clock.enter("host")
+        memory.read(verified.read_ids, verified.hidden, "decode")
+        record = self._round_record(context_tokens, draft, verified, clock)
+        self._rounds.append(record)
+        return record
+
+    def _propose(self) -> list[int]:
+        """What the drafter proposes, no more than the turn has room for."""
+        num_generated = len(self.token_ids)
+        room = self._request.max_tokens - num_generated
+        room = min(room, self._machine.max_context_tokens - len(self._ids) - num_generated)
+        num_tokens = min(self._num_draft_tokens, room - 1)
+        if num_tokens < 1:
+            return []
+        return self._drafter.propose(self.token_ids[-1], num_generated, num_tokens)
+
+    def _commit(self, logits: torch.Tensor) -> tuple[int, bool]:
+        """Choose the next token, take it into the answer, and look whether the turn ends."""
+        token_id = self._chooser.choose(logits, len(self._ids) + len(self.token_ids))
+        if self._request.keep_logits:
+            self._logits.append(logits.cpu())
+        self._chooser.note(token_id)
+        self.token_ids.append(token_id)
+        self._pieces += self._stream.push(token_id)
+        self._last_s = time.perf_counter()
+        self._first_s = self._first_s or self._last_s
+        self._finish = self._reason_to_end(token_id)
+        return token_id, self._finish is None
+
+    def _reason_to_end(self, token_id: int) -> FinishReason | None:
+        num_generated = len(self.token_ids)
+        if token_id in self._machine.stop_ids:
+            return "stop"
+        if self._stream.stopped:
+            return "stop_string"
+        if num_generated >= self._request.max_tokens:
+            return "length"
+        if len(self._ids) + num_generated >= self._machine.max_context_tokens:
+            return "context_full"
+        return None
+
+    def _truth(self) -> Truth:
+        """What the target will choose, for the scripted drafters: recorded, or computed ahead."""
+        if self._request.replay_ids:
+            return replayed(self._request.replay_ids)
+        return self._look_ahead
+
+    def _look_ahead(self, token_id: int, num_generated: int, num_tokens: int) -> list[int]:
+        """Decode ahead and take the state back: a truth as dear as plain decode."""
+        model, state, chooser = self._machine.model, self._memory.state, self._chooser.fork()
+        snapshot = state.snapshot()
+        ahead: list[int] = []
+        for offset in range(num_tokens):
+            logits = model.logits(model.step(token_id, state))[0]
+            token_id = chooser.choose(logits, len(self._ids) + num_generated + offset)
+            chooser.note(token_id)
+            ahead.append(token_id)
+        state.restore(snapshot)
+        return ahead
+
+    def _arrived(self) -> Iterator[TextArrived]:
+        """Hand out the text that became certain."""
+        pieces, self._pieces = self._pieces, []
+        for channel, text in pieces:
+            yield TextArrived(text, channel)
+
+    def _round_record(
+        self, context_tokens: int, draft: list[int], verified: Verified, clock: PhaseClock
+    ) -> RoundRecord:
+        num_drafted = len(draft) if self._drafter.uses_mtp else 0
+        num_rows = len(verified.read_ids)
+        return RoundRecord(
+            index=len(self._rounds),
+            drafter=self._drafter.name,
+            shape="chain",
+            rows=1 + len(draft),
+            tested=verified.tested,
+            accepted=verified.accepted,
+            token_ids=tuple(verified.chosen),
+            context_tokens=context_tokens,
+            start_s=clock.began_s - self._began_s,
+            num_bytes=self._machine.traffic(context_tokens, num_rows, num_drafted),
+            ms=clock.stop(),
+        )
+
+    def _record(self) -> TurnRecord:
+        num_tokens = len(self.token_ids)
+        decode_s = self._last_s - self._first_s
+        return TurnRecord(
+            text=self._stream.answer,
+            reasoning=self._stream.reasoning,
+            token_ids=tuple(self.token_ids),
+            finish_reason=self._finish or "error",
+            prompt_tokens=len(self._ids),
+            reused_tokens=self._num_reused,
+            ttft_s=max(self._first_s - self._began_s, 0.0),
+            total_s=time.perf_counter() - self._began_s,
+            prefill_tok_s=self._prefill_tok_s,
+            decode_tok_s=(num_tokens - 1) / decode_s if num_tokens > 1 and decode_s > 0 else 0.0,
+            rounds=tuple(self._rounds),
+            ranges=tuple(self._memory.ranges),
+            seed=self._request.sampling.seed,
+            error=self._error,
+            logits=torch.stack(self._logits) if self._logits else None,
+        )
+
+
+def _sentence(problem: Exception) -> str:
+    """What went wrong, for a person; libraries' messages are cut at their first line."""
+    if isinstance(problem, EngineError):
+        return str(problem)
+    first_line = (str(problem).splitlines() or [""])[0]
+    return f"The engine failed: {first_line or type(problem).__name__}"

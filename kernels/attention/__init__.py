@@ -1,0 +1,1 @@
+"""Full attention with grouped heads, partial rotation and an output gate."""

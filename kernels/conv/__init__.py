@@ -1,0 +1,1 @@
+"""Causal depthwise convolution of a few taps with SiLU."""

@@ -1,0 +1,1 @@
+"""The gated delta rule: gates, the one-token step, the chunked prefill form."""

@@ -1,0 +1,10 @@
+"""Numbers that define the storage formats; loads no torch, so that sizes can be counted early."""
+
+FP8_BLOCK = 128
+"""Rows and columns that share one scale in the block format."""
+
+NVFP4_GROUP = 16
+"""Inputs that share one scale in the 4-bit format."""
+
+E2M1_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+"""Magnitudes of the eight 4-bit codes; bit 3 of a code is its sign."""

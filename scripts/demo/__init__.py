@@ -1,0 +1,1 @@
+"""Everything that builds the embedded demo model: text, teacher, training, export, judging."""

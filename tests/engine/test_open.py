@@ -1,0 +1,139 @@
+"""From a folder to an engine that answers, and every way a folder is refused."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+
+from engine.errors import CancelledError, CheckpointError, SettingsError
+from engine.locate import Choice
+from engine.model.config import SHAPE_27B, SHAPE_DEMO
+from engine.open import (
+    choose_device,
+    choose_threads,
+    model_name,
+    num_physical_cores,
+    open_engine,
+)
+from engine.profile import load_profiles
+from engine.settings.declared import ModelSettings, Settings
+from engine.types import LoadProgressed, Message, NoticeRaised, Request, Sampling
+from tests.engine.model.checkpoints import TINY, write_checkpoint
+from tests.fakes.model import run, write_text_files
+
+CONFIG = replace(TINY, vocab_size=320, eos_ids=(302,))
+SETTINGS = Settings(model=ModelSettings(device="cpu", threads=1, context_tokens=256))
+HELLO = Request(
+    messages=(Message("user", "hello"),), sampling=Sampling(seed=1), max_tokens=8, drafter="auto"
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _same_threads_afterwards():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoint")
+    return write_text_files(write_checkpoint(folder, CONFIG, fp8=True))
+
+
+def choice(folder, profile="fp8", *, is_demo=False) -> Choice:
+    return Choice(folder, load_profiles()[profile], is_demo)
+
+
+def opened(chosen, settings=SETTINGS, on_progress=None, cancel=None):
+    return open_engine(chosen, settings, on_progress, cancel or threading.Event())
+
+
+def test_an_opened_engine_says_what_it_is_and_answers(checkpoint):
+    progress: list[LoadProgressed] = []
+    engine = opened(choice(checkpoint), on_progress=progress.append)
+    info = engine.info
+    assert (info.model, info.profile, info.device) == (checkpoint.name, "fp8", "cpu")
+    assert (info.max_context_tokens, info.has_mtp, info.is_demo) == (256, True, False)
+    assert info.num_parameters > 0
+    assert info.weight_bytes > 0
+    assert info.kv_bytes_per_token == 2 * 2 * 64
+    assert info.state_bytes == 3 * 4 * 16 * 16 * 4 + 3 * 3 * 128 * 2
+    assert info.read_gb_s > 0
+    assert info.arithmetic.endswith(" 1t")
+    assert progress[-1].num_bytes == progress[-1].total_bytes
+    events = run(engine, HELLO)
+    record = events[-1].record
+    assert (record.error, record.rounds[0].drafter) == ("", "mtp")
+    assert record.token_ids == run(engine, HELLO)[-1].record.token_ids
+    assert any("held as BF16" in one.text for one in events if isinstance(one, NoticeRaised))
+    engine.close()
+
+
+def test_a_profile_that_expects_other_formats_is_told(checkpoint):
+    engine = opened(choice(checkpoint, "bf16"))
+    notices = [one.text for one in run(engine, HELLO) if isinstance(one, NoticeRaised)]
+    assert any("'bf16' expects bf16 where" in one and "fp8_block (" in one for one in notices), (
+        notices
+    )
+    engine.close()
+
+
+def test_the_context_is_no_longer_than_the_setting(checkpoint):
+    engine = opened(choice(checkpoint))
+    record = run(engine, replace(HELLO, max_tokens=1000))[-1].record
+    assert record.finish_reason in ("context_full", "stop")
+    engine.close()
+
+
+def test_a_stopped_load_says_so(checkpoint):
+    cancel = threading.Event()
+    cancel.set()
+    with pytest.raises(CancelledError):
+        opened(choice(checkpoint), cancel=cancel)
+
+
+@pytest.mark.parametrize(
+    ("missing", "sentence"),
+    [("tokenizer.json", "no tokenizer.json"), ("chat_template.jinja", "no chat template")],
+)
+def test_text_files_are_asked_for_before_weights_are_read(tmp_path, missing, sentence):
+    folder = write_text_files(write_checkpoint(tmp_path, CONFIG))
+    (folder / missing).unlink()
+    progress: list[LoadProgressed] = []
+    with pytest.raises(CheckpointError, match=sentence):
+        opened(choice(folder), on_progress=progress.append)
+    assert progress == []
+
+
+def test_a_checkpoint_without_stop_ids_is_refused(tmp_path):
+    folder = write_text_files(write_checkpoint(tmp_path, replace(CONFIG, eos_ids=())))
+    with pytest.raises(CheckpointError, match="names no stop token"):
+        opened(choice(folder))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_a_missing_gpu_is_told(checkpoint):
+    settings = replace(SETTINGS, model=replace(SETTINGS.model, device="cuda"))
+    with pytest.raises(SettingsError, match="torch finds no GPU"):
+        opened(choice(checkpoint), settings)
+
+
+def test_names_and_cores(tmp_path):
+    snapshot = tmp_path / "models--Qwen--Qwen3.8-27B-FP8" / "snapshots" / "0a1b"
+    assert model_name(snapshot) == "Qwen3.8-27B-FP8"
+    assert model_name(tmp_path / "mine") == "mine"
+    assert num_physical_cores() >= 1
+
+
+def test_a_small_model_takes_one_thread_and_a_large_one_every_core():
+    assert choose_threads(SHAPE_DEMO) == 1
+    assert choose_threads(SHAPE_27B) == num_physical_cores()
+
+
+def test_a_gpu_that_is_not_there_is_refused_in_a_sentence(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(SettingsError, match="torch finds no GPU"):
+        choose_device("cuda")
+    assert choose_device("auto") == "cpu"

@@ -1,0 +1,73 @@
+"""The embedded demo, opened as a person opens it: it drafts, and drafting changes no bit."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+
+from engine.locate import Choice
+from engine.open import open_engine
+from engine.profile import get_profile, load_profiles, profile_folder
+from engine.settings.declared import ModelSettings, Settings
+from engine.types import Message, NoticeRaised, Request, Sampling
+from tests.fakes.model import run
+
+FOLDER = profile_folder() / "demo"
+pytestmark = pytest.mark.skipif(
+    not (FOLDER / "config.json").is_file(), reason="the demo weights are not in this checkout"
+)
+QUESTIONS = ("hello", "what is a glacier?", "can you give an example?")
+
+
+@pytest.fixture(scope="module")
+def engine():
+    before = torch.get_num_threads()
+    chosen = Choice(FOLDER, get_profile("demo", load_profiles()), is_demo=True)
+    settings = Settings(model=ModelSettings(device="cpu", threads=1))
+    engine = open_engine(chosen, settings, None, threading.Event())
+    yield engine
+    engine.close()
+    torch.set_num_threads(before)
+
+
+def talk(engine, sampling: Sampling, drafter: str):
+    """Three turns of one conversation; their events."""
+    messages: tuple[Message, ...] = ()
+    turns = []
+    for question in QUESTIONS:
+        messages = (*messages, Message("user", question))
+        request = Request(
+            messages=messages, sampling=sampling, drafter=drafter, max_tokens=64, keep_logits=True
+        )
+        turns.append(run(engine, request))
+        record = turns[-1][-1].record
+        messages = (*messages, Message("assistant", record.text, record.reasoning))
+    return turns
+
+
+@pytest.mark.parametrize("name", ["greedy", "seeded"])
+def test_a_conversation_has_the_same_bits_with_and_without_drafting(engine, name):
+    seeded = replace(engine.info.default_sampling, seed=7)
+    sampling = Sampling(temperature=0.0) if name == "greedy" else seeded
+    plain, drafted = (talk(engine, sampling, drafter) for drafter in ("off", "auto"))
+    for plain_turn, drafted_turn in zip(plain, drafted, strict=True):
+        one, other = plain_turn[-1].record, drafted_turn[-1].record
+        assert (other.text, other.token_ids) == (one.text, one.token_ids)
+        assert torch.equal(other.logits, one.logits)
+        assert other.ranges == one.ranges
+    rounds = [round_ for turn in drafted for round_ in turn[-1].record.rounds]
+    assert {one.drafter for one in rounds} == {"mtp"}
+    assert sum(len(one.token_ids) for one in rounds) / len(rounds) > 1.5
+
+
+def test_turns_go_on_from_each_other(engine):
+    turns = talk(engine, Sampling(temperature=0.0), "auto")
+    before = None
+    for events in turns:
+        record = events[-1].record
+        assert record.finish_reason == "stop"
+        if before is not None:
+            assert record.reused_tokens == before.prompt_tokens + len(before.token_ids) - 1
+            assert not any(isinstance(one, NoticeRaised) for one in events)
+        before = record
