@@ -82,7 +82,9 @@ class TurnRecord:
     logits: Any = field(default=None, repr=False, compare=False)
 
     def as_json(self) -> dict[str, Any]:
-        """The record as plain JSON values, without logits."""
+        """The record as plain JSON values, without logits; a round's ``num_bytes`` is ``bytes``."""
         data = asdict(replace(self, logits=None))
         del data["logits"]
+        for one in data["rounds"]:
+            one["bytes"] = one.pop("num_bytes")
         return data

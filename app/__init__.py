@@ -1,0 +1,1 @@
+"""The terminal app: commands, screens and sessions. It knows no tensor."""

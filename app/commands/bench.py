@@ -1,0 +1,88 @@
+"""``qwen38 bench``: how fast this machine is, against its own read bandwidth."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.commands import options
+from app.report import OK, say
+from app.sessions.export import write_text
+from app.streams import write_data
+from engine.errors import RequestError
+from engine.profile import get_profile, load_profiles
+from engine.settings.declared import load_settings
+
+
+def bench_round(
+    shape: Annotated[str, typer.Option(help="27b or demo.", metavar="NAME")] = "demo",
+    profile: Annotated[str, typer.Option(help="Weight profile.", metavar="NAME")] = "fp8",
+    rows: Annotated[str, typer.Option(help="Rows of a round, such as 1,8,16.")] = "1",
+    context: Annotated[int, typer.Option(help="Tokens before the rounds.", min=1)] = 256,
+    repetitions: Annotated[int, typer.Option(help="Rounds that are timed.", min=1)] = 20,
+    device: options.Device = None,
+    file: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures to FILE.", metavar="FILE")
+    ] = None,
+) -> int:
+    """Time decode rounds of a model with random weights."""
+    numbers = _numbers(rows)
+    settings, _ = load_settings(options.as_settings({"model.device": device}, None))
+    chosen = get_profile(profile, load_profiles(settings.config_dir))
+    from engine import bench_round as bench
+    from engine.open import choose_device
+
+    result = bench.bench_round(
+        shape,
+        chosen,
+        numbers,
+        device=choose_device(settings.model.device),
+        context_tokens=context,
+        num_repetitions=repetitions,
+        progress=say,
+    )
+    result["rounds"] = [_as_json(one) for one in result["rounds"]]
+    write_data("\n".join(_table(result)) + "\n")
+    if file is not None:
+        say(f"Written to {write_text(file, json.dumps(result) + chr(10), replace=True)}.")
+    return OK
+
+
+def _as_json(timing: Any) -> dict[str, Any]:  # noqa: ANN401  naming its type would load torch
+    values = asdict(timing)
+    values["bytes"] = values.pop("num_bytes")
+    return values
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        return [int(one) for one in text.split(",")]
+    except ValueError:
+        raise RequestError(
+            f"--rows is '{text}', expected numbers between commas, such as 1,8,16."
+        ) from None
+
+
+def _table(result: dict[str, Any]) -> list[str]:
+    setting = (
+        f"{result['shape']} {result['profile']} on {result['device']}, "
+        f"{result['context_tokens']} tokens before, {result['repetitions']} rounds each"
+    )
+    columns = ("ms", "best", "verify", "accept", "GB", "GB/s", "share")
+    lines = [
+        setting,
+        f"path: {result['path']}",
+        f"read bandwidth measured now: {result['read_gb_s']:.1f} GB/s",
+        "",
+        "rows" + "".join(f"{one:>10}" for one in columns),
+    ]
+    for one in result["rounds"]:
+        values = (
+            *(one["round_ms"], one["best_ms"], one["ms"]["verify"], one["ms"]["accept"]),
+            *(sum(one["bytes"].values()) / 1e9, one["gb_s"]),
+        )
+        figures = "".join(f"{value:>10.3f}" for value in values)
+        lines.append(f"{one['rows']:>4}{figures}{one['share']:>10.1%}")
+    return lines

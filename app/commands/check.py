@@ -1,0 +1,64 @@
+"""``qwen38 check``: every kernel against its reference on this machine."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from app.report import FAILED, OK
+from app.streams import is_terminal, write_data
+from app.visible import visible_line
+from engine.errors import RequestError, nearest
+
+DEVICES = ("auto", "cpu", "cuda")
+
+
+def check(
+    family: Annotated[
+        list[str] | None, typer.Option(help="Only this family; may be repeated.", metavar="NAME")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.", metavar="NAME")] = "auto",
+) -> int:
+    """Check every kernel against its reference.
+
+    Exit code 1 when one is red.
+    """
+    if device not in DEVICES:
+        raise RequestError(
+            f"--device is '{device}', expected one of {', '.join(DEVICES)}.",
+            nearest(device, DEVICES),
+        )
+    from engine import check as checks
+    from engine.doctor import has_cuda
+
+    if device == "cuda" and not has_cuda():
+        raise RequestError("There is no CUDA device here.", "Use --device cpu.")
+    chosen = "cuda" if device == "cuda" or (device == "auto" and has_cuda()) else "cpu"
+    counter = _Counter()
+    try:
+        report = checks.run_checks(family, chosen, lambda finding: counter.step(finding.family))
+    except ValueError as problem:
+        raise RequestError(f"{problem}".rstrip(".") + ".") from None
+    finally:
+        counter.clear()
+    write_data(checks.render(report) + "\n")
+    return OK if report.ok and report.findings else FAILED
+
+
+class _Counter:
+    """How many proofs are done, on one line of stderr that rewrites itself."""
+
+    def __init__(self) -> None:
+        self._is_shown = is_terminal(sys.stderr)
+        self._num = 0
+
+    def step(self, family: str) -> None:
+        self._num += 1
+        if self._is_shown:
+            sys.stderr.write(f"\r{self._num} proofs, {visible_line(family, 20)}\x1b[K")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        if self._is_shown and self._num:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,72 @@
+"""``qwen38 doctor``: this machine in sentences, each fault with what to do about it."""
+
+import json
+import shutil
+import sys
+import textwrap
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.commands import options
+from app.front_end import plain_reason
+from app.report import FAILED, OK
+from app.streams import is_terminal, write_data
+from app.visible import visible
+from engine.settings import environment
+from engine.settings.declared import load_settings
+
+if TYPE_CHECKING:
+    from engine.doctor import Finding
+
+SIGNS = {"good": "ok", "note": "--", "bad": "!!"}
+
+
+def doctor(
+    *,
+    as_json: options.Json = False,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure read bandwidth.")] = False,
+    model: options.Model = None,
+    profile: options.Profile = None,
+) -> int:
+    """Say what this machine is and what fits.
+
+    Also what is missing and what to do about it. Exit code 0 when chat can run.
+    """
+    from engine.doctor import examine
+
+    given: dict[str, object] = {"model.dir": model, "model.profile": profile}
+    settings, _ = load_settings(options.as_settings(given, None))
+    findings = [*examine(settings, measure=measure), _terminal()]
+    can_chat = all(one.state != "bad" for one in findings)
+    if as_json:
+        data = {"can_chat": can_chat, "findings": [asdict(one) for one in findings]}
+        write_data(json.dumps(data) + "\n")
+    else:
+        write_data("\n".join(line for one in findings for line in _lines(one)) + "\n")
+    return OK if can_chat else FAILED
+
+
+def _terminal() -> "Finding":
+    from engine.doctor import Finding
+
+    size = shutil.get_terminal_size()
+    facts = [f"TERM is {environment.terminal_name()}", f"{size.columns} x {size.lines} cells"]
+    facts += ["over SSH"] if environment.over_ssh() else []
+    facts += ["inside tmux or screen"] if environment.inside_multiplexer() else []
+    facts += ["no colour wanted"] if environment.no_color() else []
+    facts += [] if is_terminal(sys.stdout) else ["stdout is no terminal"]
+    sentence = f"{', '.join(facts)}."
+    if reason := plain_reason():
+        return Finding("terminal", "note", sentence, f"Chat takes its plain form here: {reason}.")
+    return Finding("terminal", "good", sentence)
+
+
+def _lines(one: "Finding") -> list[str]:
+    text = f"{one.sentence} {one.mend if one.state != 'good' else ''}".strip()
+    head = f"{SIGNS[one.state]}  {one.topic:<13} "
+    return textwrap.wrap(
+        visible(text), 100, initial_indent=head, subsequent_indent=" " * len(head),
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip

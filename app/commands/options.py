@@ -1,0 +1,43 @@
+"""The options that several commands share, and how options become settings."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from engine.errors import SettingsError
+
+Model = Annotated[
+    Path | None, typer.Option("--model", help="Folder of the checkpoint.", metavar="DIR")
+]
+Profile = Annotated[str | None, typer.Option("--profile", help="Weight profile.", metavar="NAME")]
+Device = Annotated[str | None, typer.Option("--device", help="auto, cpu or cuda.", metavar="NAME")]
+System = Annotated[str | None, typer.Option("--system", help="System prompt.", metavar="TEXT")]
+SettingName = Annotated[
+    str | None, typer.Argument(help="Only this one, by its full name or its last part.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Write one JSON value to stdout.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any setting; see 'qwen38 settings'.", metavar="NAME=VALUE"),
+]
+
+
+def as_settings(values: dict[str, object], sets: Sequence[str] | None) -> dict[str, object]:
+    """What the command line says about settings, by full name.
+
+    Args:
+        values: the command's own options by full name; None was not given.
+        sets: ``NAME=VALUE`` texts; an own option wins over them.
+
+    Raises:
+        SettingsError: a text holds no ``=``.
+    """
+    found: dict[str, object] = {}
+    for text in sets or ():
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise SettingsError(f"--set {text} names no value.", "Write --set NAME=VALUE.")
+        found[name.strip()] = value.strip()
+    return found | {name: value for name, value in values.items() if value is not None}

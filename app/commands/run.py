@@ -1,0 +1,211 @@
+"""``qwen38 run``: one answer to stdout, or one JSON record; everything else goes to stderr."""
+
+import json
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.commands import options
+from app.interrupt import StopOnSignal
+from app.opening import plan, request_of
+from app.report import FAILED, OK, say
+from app.stats import stats_line
+from app.streams import LoadLine, is_terminal, read_prompt, write_data
+from engine.errors import RequestError, nearest
+from engine.records import TurnRecord
+from engine.settings.declared import Settings
+from engine.types import (
+    ChatEngine,
+    EngineInfo,
+    Message,
+    NoticeRaised,
+    Request,
+    TextArrived,
+    TurnEnded,
+)
+
+DRAFT_SHAPES = ("auto", "chain", "tree")
+
+
+def run(
+    prompt: Annotated[
+        str | None, typer.Argument(help="The message; without it stdin is read.")
+    ] = None,
+    *,
+    as_json: options.Json = False,
+    seed: Annotated[int | None, typer.Option(help="Seed of the draws.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Longest answer.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="0 is greedy.")] = None,
+    drafter: Annotated[
+        str | None, typer.Option(help="Who proposes tokens: auto, off, mtp, ...", metavar="NAME")
+    ] = None,
+    draft_shape: Annotated[str, typer.Option(help="auto or chain.", metavar="NAME")] = "auto",
+    draft_tokens: Annotated[int | None, typer.Option(help="Proposals a round.")] = None,
+    profile: options.Profile = None,
+    model: options.Model = None,
+    device: options.Device = None,
+    system: options.System = None,
+    ids: Annotated[
+        Path | None,
+        typer.Option(help="Token ids to feed as they are: JSON list or words.", metavar="FILE"),
+    ] = None,
+    logits: Annotated[
+        Path | None,
+        typer.Option(help="Write the fp32 logits of every new token.", metavar="FILE.safetensors"),
+    ] = None,
+    no_thinking: Annotated[bool, typer.Option("--no-thinking", help="Answer at once.")] = False,
+    sets: options.Sets = None,
+) -> int:
+    """Answer one prompt on stdout."""
+    given: dict[str, object] = {
+        "sampling.seed": seed,
+        "sampling.max_tokens": max_tokens,
+        "sampling.temperature": temperature,
+        "draft.drafter": drafter,
+        "draft.tokens": draft_tokens,
+        "model.profile": profile,
+        "model.dir": model,
+        "model.device": device,
+        "chat.system": system,
+        "chat.thinking": False if no_thinking else None,
+    }
+    _check_shape(draft_shape)
+    chosen = plan(options.as_settings(given, sets))
+    prompt_ids = read_ids(ids) if ids else None
+    text = "" if prompt_ids else _prompt(prompt)
+    progress = LoadLine()
+    with StopOnSignal() as interrupt, _closing(chosen.open(progress, interrupt.stop)) as engine:
+        progress.clear()
+        request = _request(chosen.settings, engine.info, text, prompt_ids)
+        request = replace(request, keep_logits=logits is not None)
+        if request.drafter == "replay":
+            request = _with_replay(engine, request, interrupt)
+        record = _answer(engine, request, interrupt, is_shown=not as_json)
+        if logits is not None:
+            from engine.logits import write_logits
+
+            write_logits(record, logits)
+        return _end(engine.info, request, record, interrupt, as_json=as_json)
+
+
+def read_ids(path: Path) -> tuple[int, ...]:
+    """Token ids from a file: a JSON list, or numbers between white space.
+
+    Raises:
+        RequestError: the file does not read or holds anything else.
+    """
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+        values: Any = json.loads(text) if text.startswith("[") else [int(w) for w in text.split()]
+    except (OSError, ValueError) as problem:
+        raise RequestError(f"{path} holds no token ids: {problem}.") from None
+    is_ids = all(type(one) is int and one >= 0 for one in values)
+    if not values or not is_ids:
+        raise RequestError(f"{path} holds no token ids.", "Write whole numbers, none below 0.")
+    return tuple(values)
+
+
+def as_record(info: EngineInfo, request: Request, record: TurnRecord) -> dict[str, Any]:
+    """The record of a run as plain JSON values."""
+    return {
+        **record.as_json(),
+        "model": info.model,
+        "profile": info.profile,
+        "device": info.device,
+        "arithmetic": info.arithmetic,
+        "is_demo": info.is_demo,
+        "read_gb_s": info.read_gb_s,
+        "drafter": request.drafter,
+        "sampling": asdict(request.sampling),
+        "max_tokens": request.max_tokens,
+        "thinking": request.thinking,
+    }
+
+
+def _check_shape(shape: str) -> None:
+    if shape not in DRAFT_SHAPES:
+        raise RequestError(
+            f"--draft-shape is '{shape}', expected one of {', '.join(DRAFT_SHAPES)}.",
+            nearest(shape, DRAFT_SHAPES),
+        )
+    if shape == "tree":
+        raise RequestError("Trees of drafts are not built yet.", "Use --draft-shape chain.")
+
+
+def _prompt(given: str | None) -> str:
+    if given is None:
+        return read_prompt()
+    if not given.strip():
+        raise RequestError("The prompt is empty.", "Write something to answer.")
+    return given
+
+
+def _request(
+    settings: Settings, info: EngineInfo, text: str, prompt_ids: tuple[int, ...] | None
+) -> Request:
+    system = settings.chat.system
+    head = (Message("system", system),) if system else ()
+    request = request_of(settings, info, (*head, Message("user", text)))
+    return replace(request, messages=(), prompt_ids=prompt_ids) if prompt_ids else request
+
+
+@contextmanager
+def _closing(engine: ChatEngine) -> Generator[ChatEngine]:
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def _with_replay(engine: ChatEngine, request: Request, interrupt: StopOnSignal) -> Request:
+    """Answer without a drafter first: what came out is what the replay will propose."""
+    say("Answering once without drafts to have something to replay.")
+    plain = replace(request, drafter="off", keep_logits=False)
+    record = _answer(engine, plain, interrupt, is_shown=False)
+    return replace(request, replay_ids=record.token_ids)
+
+
+def _answer(
+    engine: ChatEngine, request: Request, interrupt: StopOnSignal, *, is_shown: bool
+) -> TurnRecord:
+    thinks_aloud = is_shown and is_terminal(sys.stderr)
+    for event in engine.generate(request, interrupt.stop):
+        match event:
+            case TextArrived(text, "answer") if is_shown:
+                write_data(text)
+            case TextArrived(_, "thinking") if thinks_aloud:
+                say("(thinking)")
+                thinks_aloud = False
+            case NoticeRaised(text):
+                say(text)
+            case TurnEnded(record):
+                return record
+            case _:
+                pass
+    raise RuntimeError("the engine ended a turn without a record")
+
+
+def _end(
+    info: EngineInfo,
+    request: Request,
+    record: TurnRecord,
+    interrupt: StopOnSignal,
+    *,
+    as_json: bool,
+) -> int:
+    if as_json:
+        write_data(json.dumps(as_record(info, request, record)) + "\n")
+    elif is_terminal(sys.stdout):
+        write_data("\n")
+        say(stats_line(record))
+    if record.finish_reason == "error":
+        say(f"The answer is cut off: {record.error}")
+        return FAILED
+    if interrupt.signal:
+        say("Stopped; what was written until then is complete.")
+    return interrupt.exit_code or OK

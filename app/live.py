@@ -1,0 +1,75 @@
+"""Changing a setting while the app runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from engine.errors import SettingsError, nearest
+from engine.settings.declared import KNOWN, Settings, build
+from engine.settings.registry import Resolved, parse
+
+SOURCE = "/set"
+
+
+@dataclass(slots=True)
+class LiveSettings:
+    """The settings of a running chat, with what changed since its start."""
+
+    resolved: dict[str, Resolved]
+    settings: Settings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.settings = build(self.resolved)
+
+    @classmethod
+    def of(cls, sources: Mapping[str, Resolved]) -> "LiveSettings":
+        """Begin with what the start resolved."""
+        return cls(dict(sources))
+
+    def set(self, name: str, raw: str) -> str:
+        """Change a setting, by full name or by its last part; returns what to say.
+
+        Raises:
+            SettingsError: the name is unknown or ambiguous, the value does not read, or a change
+                needs a new start.
+        """
+        full = full_name(name)
+        one = KNOWN[full]
+        if one.when == "start":
+            raise SettingsError(
+                f"'{full}' is read at the start only.", f"Restart with it, or set {one.env}."
+            )
+        self.resolved[full] = Resolved(parse(one, raw, SOURCE), SOURCE)
+        self.settings = build(self.resolved)
+        when = " from the next conversation on" if one.when == "session" else ""
+        return f"{self.describe(full)}{when}."
+
+    def describe(self, name: str) -> str:
+        """One setting as ``name is value (source)``."""
+        full = full_name(name)
+        found = self.resolved[full]
+        return f"{full} is {show_value(found.value)} ({found.source})"
+
+
+def full_name(name: str) -> str:
+    """The full name of a setting given by full name or by a last part that only one has.
+
+    Raises:
+        SettingsError: no setting, or several, are called so.
+    """
+    wanted = name.strip().lower().replace("-", "_")
+    if wanted in KNOWN:
+        return wanted
+    fitting = [full for full in KNOWN if full.split(".")[1] == wanted]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise SettingsError(f"'{name}' fits {' and '.join(fitting)}.", "Write the full name.")
+    leaves = {full.split(".")[1]: full for full in KNOWN}
+    raise SettingsError(f"There is no setting '{name}'.", nearest(wanted, [*KNOWN, *leaves]))
+
+
+def show_value(value: object) -> str:
+    """A value as a person writes it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "empty" if value in (None, "") else str(value)

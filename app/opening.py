@@ -1,0 +1,91 @@
+"""From what the person asked to a loaded engine, and from settings to a request.
+
+Imports nothing heavy: the engine itself is imported when it is opened.
+"""
+
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from engine.locate import HOW_TO_GIVE, Choice, choose
+from engine.profile import load_profiles
+from engine.settings.declared import Settings, load_settings
+from engine.settings.registry import Resolved
+from engine.types import ChatEngine, EngineInfo, LoadProgressed, Message, Request, Sampling
+
+_T = TypeVar("_T")
+
+Opener = Callable[[Callable[[LoadProgressed], None], threading.Event], ChatEngine]
+"""Opens the chosen model: given where progress goes and what cancels, returns the engine."""
+
+DEMO_NOTICE = (
+    "This is the small demo model: it shows how the program works and knows very little. "
+    + HOW_TO_GIVE
+)
+"""What both front ends say when no real checkpoint is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be opened and with which settings."""
+
+    settings: Settings
+    sources: Mapping[str, Resolved]
+    choice: Choice
+
+    def open(
+        self, on_progress: Callable[[LoadProgressed], None], cancel: threading.Event
+    ) -> ChatEngine:
+        """Load the model; raises `EngineError`."""
+        from engine.open import open_engine
+
+        return open_engine(self.choice, self.settings, on_progress, cancel)
+
+
+def plan(command_line: Mapping[str, object]) -> Plan:
+    """Resolve the settings, choose the model, and let its profile have its say.
+
+    Raises:
+        EngineError: a setting, a profile or the model folder is wrong.
+    """
+    settings, _ = load_settings(command_line)
+    choice = choose(settings, load_profiles(settings.config_dir))
+    settings, sources = load_settings(command_line, choice.profile.settings)
+    return Plan(settings, sources, choice)
+
+
+def sampling_of(settings: Settings, info: EngineInfo) -> Sampling:
+    """How tokens are drawn: the settings where they speak, else what the checkpoint says.
+
+    An empty seed becomes a fresh one, so that every turn can be repeated from its record.
+    """
+    ours, theirs = settings.sampling, info.default_sampling
+    return replace(
+        theirs,
+        temperature=_either(ours.temperature, theirs.temperature),
+        top_k=_either(ours.top_k, theirs.top_k),
+        top_p=_either(ours.top_p, theirs.top_p),
+        min_p=_either(ours.min_p, theirs.min_p),
+        presence_penalty=ours.presence_penalty,
+        repetition_penalty=ours.repetition_penalty,
+        seed=_either(ours.seed, secrets.randbits(31)),
+    )
+
+
+def request_of(settings: Settings, info: EngineInfo, messages: tuple[Message, ...]) -> Request:
+    """One turn as the settings want it."""
+    return Request(
+        messages=messages,
+        sampling=sampling_of(settings, info),
+        max_tokens=settings.sampling.max_tokens,
+        thinking=settings.chat.thinking and info.supports_thinking,
+        effort=settings.chat.effort,
+        drafter=settings.draft.drafter,
+        num_draft_tokens=settings.draft.tokens,
+    )
+
+
+def _either(first: _T | None, second: _T) -> _T:
+    return second if first is None else first

@@ -1,0 +1,126 @@
+"""One answer as it is written: text on stdout, thinking and notices on stderr, all of it kept."""
+
+import sys
+from dataclasses import dataclass
+
+from app.interrupt import StopOnSignal
+from app.report import FAILED, OK, exit_code, one_line, say
+from app.sessions.session import AnswerWriter
+from app.stats import stats_line
+from app.streams import is_terminal, write_data
+from app.visible import visible
+from engine.errors import EngineError
+from engine.records import TurnRecord
+from engine.settings import environment
+from engine.types import ChatEngine, Event, NoticeRaised, Request, TextArrived, TurnEnded
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an answer ended; ``ends_program`` when a signal asked for more than its end."""
+
+    exit_code: int
+    ends_program: bool = False
+
+
+def stream_answer(
+    engine: ChatEngine, request: Request, writer: AnswerWriter, show_thinking: str
+) -> Outcome:
+    """Generate an answer, show it as it comes and keep it; whatever happens, its text is kept.
+
+    Args:
+        engine: the loaded model.
+        request: the turn.
+        writer: where the session takes the text.
+        show_thinking: the setting ``chat.show_thinking``.
+
+    Raises:
+        BrokenPipeError: nobody reads stdout any more; the answer is kept as stopped.
+        OutputClosedError: stdout cannot be written; the answer is kept as stopped.
+    """
+    view = _View(shows_thinking=show_thinking in ("live", "open"))
+    record: TurnRecord | None = None
+    code = OK
+    with StopOnSignal() as interrupt:
+        try:
+            for event in engine.generate(request, interrupt.stop):
+                if isinstance(event, TextArrived):
+                    writer.append(event.channel, event.text)
+                elif isinstance(event, TurnEnded):
+                    record = event.record
+                    writer.finish(record)
+                view.show(event)
+        except BaseException as error:
+            if record is None:
+                writer.abort(one_line(error))
+            view.end_line()
+            if not _is_told(error):
+                raise
+            code = exit_code(error)
+    view.end_line()
+    if record is not None:
+        say(stats_line(record))
+    if record is not None and record.finish_reason == "error":
+        say(f"The answer is cut off: {record.error}")
+        code = FAILED
+    return Outcome(interrupt.exit_code or code, interrupt.ends_program)
+
+
+def _is_told(error: BaseException) -> bool:
+    """Tell what the conversation survives; False for what ends the program."""
+    if isinstance(error, BrokenPipeError) or not isinstance(error, Exception | KeyboardInterrupt):
+        return False
+    if isinstance(error, EngineError):
+        if error.title == "Output":
+            return False
+        say(f"{error.title}: {error}")
+    elif isinstance(error, KeyboardInterrupt):
+        say("Stopped at once; what was written until then is kept.")
+    else:
+        say(f"The engine broke: {one_line(error)}. The conversation is kept; try /redo.")
+    return True
+
+
+class _View:
+    """Where the cursor is, so that text, thinking and notices do not run into each other."""
+
+    def __init__(self, *, shows_thinking: bool) -> None:
+        self._shows_thinking = shows_thinking and is_terminal(sys.stderr)
+        self._said_thinking = False
+        self._is_mid_line = False
+        self._channel = "answer"
+        can_dim = is_terminal(sys.stderr) and not environment.no_color()
+        self._dim = ("\x1b[2m", "\x1b[0m") if can_dim else ("", "")
+
+    def show(self, event: Event) -> None:
+        match event:
+            case TextArrived(text, channel):
+                if channel != self._channel:
+                    self.end_line()
+                    self._channel = channel
+                self._thinking(text) if channel == "thinking" else self._answer(text)
+            case NoticeRaised(text):
+                self.end_line()
+                say(text)
+            case _:
+                pass
+
+    def end_line(self) -> None:
+        """Go to the beginning of a line, on a terminal only: a pipe gets the text as it is."""
+        if self._is_mid_line and is_terminal(sys.stdout):
+            write_data("\n")
+        self._is_mid_line = False
+
+    def _answer(self, text: str) -> None:
+        write_data(text)
+        self._is_mid_line = not text.endswith("\n")
+
+    def _thinking(self, text: str) -> None:
+        if self._shows_thinking:
+            before, after = self._dim
+            sys.stderr.write(f"{before}{visible(text)}{after}")
+            sys.stderr.flush()
+            self._is_mid_line = not text.endswith("\n")
+        elif not self._said_thinking:
+            say("(thinking)")
+            self._said_thinking = True

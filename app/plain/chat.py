@@ -1,0 +1,106 @@
+"""The loop of the plain chat: read a message or a command, answer, keep."""
+
+import sys
+
+from app.commands.sessions import store_of
+from app.interrupt import exit_on_end_signals
+from app.live import LiveSettings
+from app.opening import Plan, request_of
+from app.plain.answer import Outcome, stream_answer
+from app.plain.commands import act
+from app.plain.loading import load
+from app.plain.prompt import EditingReader, LineReader, Reader
+from app.plain.state import PlainState
+from app.report import OK, say
+from app.sessions.history import PromptHistory
+from app.slash import message_text, parse_slash
+from app.streams import is_terminal
+from engine.errors import EngineError
+from engine.settings import environment
+
+
+def run_plain(chosen: Plan, session_id: str | None) -> int:
+    """Chat until the person leaves; returns the exit code."""
+    store = store_of(chosen.settings)
+    engine = load(chosen)
+    restore = exit_on_end_signals()
+    try:
+        system = chosen.settings.chat.system
+        session = (
+            store.open(session_id)
+            if session_id
+            else store.create(engine.info.model, engine.info.profile, system)
+        )
+        history = PromptHistory(chosen.settings.state_dir / "history.jsonl")
+        state = PlainState(engine, store, session, LiveSettings.of(chosen.sources), history)
+        try:
+            return talk(state, _reader(state))
+        finally:
+            state.session.close()
+    finally:
+        restore()
+        engine.close()
+
+
+def talk(state: PlainState, reader: Reader) -> int:
+    """Read and answer until the end of input, /quit, or a signal that ends the program."""
+    info = state.engine.info
+    say(f"{info.model}, profile {info.profile}, {info.device}. /help shows the commands.")
+    if state.session.messages:
+        say(f"Going on with: {state.session.title}")
+    state.tell_warnings()
+    while True:
+        line = reader.read(state.session.draft)
+        if line is None:
+            break
+        try:
+            outcome = _take(state, line)
+        except EngineError as error:
+            if error.title == "Output":
+                raise
+            say(f"{error.title}: {error}")
+            continue
+        if outcome is None:
+            break
+        if outcome.ends_program:
+            return outcome.exit_code
+    if state.session.messages and state.session.is_saved and state.settings.chat.save:
+        say(f"The conversation is kept: qwen38 chat --resume {state.session.id}")
+    return OK
+
+
+def answer(state: PlainState) -> Outcome:
+    """Answer the end of the current branch."""
+    request = request_of(state.settings, state.engine.info, state.session.request_messages())
+    writer = state.session.start_answer()
+    try:
+        return stream_answer(state.engine, request, writer, state.settings.chat.show_thinking)
+    finally:
+        state.tell_warnings()
+
+
+def _take(state: PlainState, line: str) -> Outcome | None:
+    """Take one line; None means leave."""
+    if not line.strip():
+        return Outcome(OK)
+    found = parse_slash(line)
+    if found is None:
+        state.session.add_message("user", message_text(line))
+        state.session.draft = ""
+        return answer(state)
+    state.session.draft = ""
+    step = act(state, *found)
+    if step == "leave":
+        return None
+    return answer(state) if step == "answer" else Outcome(OK)
+
+
+def _reader(state: PlainState) -> Reader:
+    can_edit = is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    if not can_edit or environment.terminal_name() in ("dumb", "unknown"):
+        return LineReader()
+
+    def keep_draft(text: str) -> None:
+        state.session.draft = text
+
+    return EditingReader(state.history, keep_draft)

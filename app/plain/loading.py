@@ -1,0 +1,24 @@
+"""Opening the model with its progress on stderr; Ctrl+C cancels."""
+
+from app.interrupt import StopOnSignal
+from app.opening import DEMO_NOTICE, Plan
+from app.report import say
+from app.streams import LoadLine
+from engine.types import ChatEngine
+
+
+def load(chosen: Plan) -> ChatEngine:
+    """Open what was chosen and say so when it is the demo.
+
+    Raises:
+        EngineError: the model does not open, or the person cancelled.
+    """
+    progress = LoadLine()
+    with StopOnSignal() as interrupt:
+        try:
+            engine = chosen.open(progress, interrupt.stop)
+        finally:
+            progress.clear()
+    if engine.info.is_demo:
+        say(DEMO_NOTICE)
+    return engine

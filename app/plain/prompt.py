@@ -1,0 +1,180 @@
+"""Reading a message: an editing prompt on a good terminal, whole lines on a dumb one."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import History
+from prompt_toolkit.input import Input
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import Output, create_output
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from app.report import say
+from app.sessions.history import PromptHistory
+from app.slash import SLASH_COMMANDS
+from engine.settings.declared import KNOWN
+
+PROMPT = "you> "
+DRAFT_SECONDS = 1.0
+"""Most seconds of typing that a crash can cost."""
+
+
+class Reader(Protocol):
+    """Where messages come from."""
+
+    def read(self, draft: str) -> str | None:
+        """The next message, begun with ``draft``; None at the end of input."""
+        ...
+
+
+class LineReader:
+    """Messages of one line each, for terminals that cannot edit; a backslash goes on."""
+
+    def read(self, draft: str) -> str | None:
+        """The next message; ``draft`` is told, since it cannot be edited here."""
+        if draft:
+            say(f"(not sent last time: {draft})")
+        lines: list[str] = []
+        while True:
+            if sys.stderr:
+                sys.stderr.write("...> " if lines else PROMPT)
+                sys.stderr.flush()
+            line = sys.stdin.readline()
+            if not line:
+                return "\n".join(lines) or None
+            lines.append(line.rstrip("\r\n").removesuffix("\\"))
+            if not line.rstrip("\r\n").endswith("\\"):
+                return "\n".join(lines)
+
+
+class EditingReader:
+    """Messages of many lines with history, completion and $EDITOR.
+
+    Args:
+        history: prompts of earlier runs.
+        keep_draft: called with the unsent text at most once a second, and at the end.
+        source: where keys come from; the terminal when None.
+        target: where the prompt is drawn; the terminal when None.
+    """
+
+    def __init__(
+        self,
+        history: PromptHistory,
+        keep_draft: Callable[[str], None],
+        source: Input | None = None,
+        target: Output | None = None,
+    ) -> None:
+        self._keep_draft = keep_draft
+        self._kept_at = 0.0
+        self._prompt: PromptSession[str] = PromptSession(
+            PROMPT,
+            multiline=True,
+            prompt_continuation="...> ",
+            history=_SharedHistory(history),
+            auto_suggest=AutoSuggestFromHistory(),
+            completer=_SlashCompleter(),
+            complete_while_typing=False,
+            enable_open_in_editor=True,
+            key_bindings=_keys(),
+            input=source,
+            output=target or _quiet_output(),
+            reserve_space_for_menu=4,
+        )
+        self._prompt.default_buffer.on_text_changed += self._typed
+
+    def read(self, draft: str) -> str | None:
+        """The next message, begun with ``draft``."""
+        try:
+            return self._prompt.prompt(default=draft)
+        except EOFError:
+            self._keep_draft("")
+            return None
+        except BaseException:
+            self._keep_draft(self._prompt.default_buffer.text)
+            raise
+
+    def _typed(self, buffer: Buffer) -> None:
+        if time.monotonic() - self._kept_at >= DRAFT_SECONDS:
+            self._kept_at = time.monotonic()
+            self._keep_draft(buffer.text)
+
+
+class _SharedHistory(History):
+    """The history file of both front ends, as prompt_toolkit reads it: newest first."""
+
+    def __init__(self, history: PromptHistory) -> None:
+        super().__init__()
+        self._history = history
+
+    def load_history_strings(self) -> Iterable[str]:
+        return reversed(self._history.entries())
+
+    def store_string(self, string: str) -> None:
+        self._history.add(string)
+
+
+class _SlashCompleter(Completer):
+    """Names of slash commands, and of settings behind /set."""
+
+    def get_completions(
+        self,
+        document: Document,
+        complete_event: CompleteEvent,  # noqa: ARG002  part of prompt_toolkit's interface
+    ) -> Iterable[Completion]:
+        text = document.text_before_cursor
+        if text.startswith("/set "):
+            typed = text.removeprefix("/set ")
+            names = [name for name in KNOWN if name.startswith(typed)]
+            yield from (Completion(name, -len(typed)) for name in names)
+        elif text.startswith("/") and " " not in text:
+            for one in SLASH_COMMANDS:
+                if one.name.startswith(text[1:]):
+                    yield Completion(f"/{one.name}", -len(text), display_meta=one.help)
+
+
+def _quiet_output() -> Output:
+    """The terminal, which is never asked where its cursor is.
+
+    A terminal that does not answer gets a warning after two seconds, and an answer that comes when
+    nobody listens any more is typed into the person's shell.
+    """
+    output = create_output()
+    if isinstance(output, Vt100_Output):
+        output.enable_cpr = False
+    return output
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _send(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        elif buffer.text.strip():
+            buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    @keys.add("c-j")
+    def _new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @keys.add("c-c")
+    def _clear(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.text:
+            buffer.append_to_history()
+            buffer.reset()
+        else:
+            event.app.exit(exception=EOFError())
+
+    return keys

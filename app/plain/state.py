@@ -1,0 +1,47 @@
+"""What a plain chat works with: the engine, the conversation, and the settings as they are now."""
+
+from dataclasses import dataclass, field
+
+from app.live import LiveSettings
+from app.report import say
+from app.sessions.history import PromptHistory
+from app.sessions.session import Session
+from app.sessions.store import SessionStore
+from engine.settings.declared import Settings
+from engine.types import ChatEngine
+
+
+@dataclass(slots=True)
+class PlainState:
+    """The chat's one mutable object; commands and the loop share it."""
+
+    engine: ChatEngine
+    store: SessionStore
+    session: Session
+    live: LiveSettings
+    history: PromptHistory
+    num_told: int = field(default=0)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings as they are now."""
+        return self.live.settings
+
+    def new_session(self, system: str | None = None) -> Session:
+        """A fresh conversation with the loaded model."""
+        info = self.engine.info
+        wanted = self.settings.chat.system if system is None else system
+        return self.store.create(info.model, info.profile, wanted)
+
+    def go_to(self, session: Session) -> None:
+        """Leave the current conversation for another one."""
+        self.session.close()
+        self.session = session
+        self.num_told = 0
+        self.tell_warnings()
+
+    def tell_warnings(self) -> None:
+        """Say what the session has to say and did not say yet."""
+        for warning in self.session.warnings[self.num_told :]:
+            say(warning)
+        self.num_told = len(self.session.warnings)

@@ -1,0 +1,234 @@
+"""What a session holds, and how its lines rebuild it: messages that form a tree.
+
+Lines: ``session`` (head), ``message``, ``start`` / ``part`` / ``end`` of an answer, ``system``,
+``title`` and ``branch``. A line of a later make is passed over. Knows no file.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from app.sessions.turns import pack, unpack
+from app.visible import visible_line
+from engine.records import TurnRecord
+from engine.types import Role
+
+ROOT = ""
+"""The parent of a conversation's first message; siblings of that message share it."""
+
+TITLE_CELLS = 60
+
+State = Literal["complete", "writing", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEntry:
+    """One message of the tree.
+
+    ``state`` is ``stopped`` for an answer that did not reach its own end, for the reason in
+    ``reason``; ``record`` is None for messages of the person and for answers cut off by a crash.
+    """
+
+    id: str
+    parent: str
+    role: Role
+    content: str
+    reasoning: str = ""
+    at: str = ""
+    state: State = "complete"
+    reason: str = ""
+    record: TurnRecord | None = None
+
+
+@dataclass(slots=True)
+class Contents:
+    """A session as data; ``apply`` takes one line after the other."""
+
+    id: str
+    created: str = ""
+    updated: str = ""
+    model: str = ""
+    profile: str = ""
+    system: str = ""
+    given_title: str = ""
+    leaf: str = ROOT
+    messages: dict[str, MessageEntry] = field(default_factory=dict[str, MessageEntry])
+    num_foreign: int = 0
+
+    @property
+    def title(self) -> str:
+        """The given title, else the beginning of the first message, fit for one line."""
+        first = next((one.content for one in self.messages.values()), "")
+        return visible_line(self.given_title or first, TITLE_CELLS) or "(empty)"
+
+    def path_messages(self) -> list[MessageEntry]:
+        """The current branch, first message first."""
+        path: list[MessageEntry] = []
+        at = self.leaf
+        while at in self.messages and len(path) <= len(self.messages):
+            path.append(self.messages[at])
+            at = self.messages[at].parent
+        return path[::-1]
+
+    def apply(self, line: Mapping[str, Any]) -> None:
+        """Take one line; one that does not fit is counted and passed over."""
+        kind = line.get("type")
+        try:
+            _APPLY[str(kind)](self, line)
+        except (KeyError, TypeError, ValueError):
+            self.num_foreign += 1
+        else:
+            self.updated = str(line.get("at") or self.updated)
+
+    def put(self, entry: MessageEntry) -> None:
+        """Add or replace a message and make it the end of the current branch."""
+        self.messages[entry.id] = entry
+        self.leaf = entry.id
+
+    def mend(self) -> int:
+        """Mark answers that a crash cut off as stopped; returns how many there were.
+
+        A message whose parent was lost with a damaged line follows the message before it.
+        """
+        num_unfinished = 0
+        before = ROOT
+        for one in list(self.messages.values()):
+            mended = one
+            if one.parent != ROOT and one.parent not in self.messages:
+                mended = replace(mended, parent=before)
+            if one.state == "writing":
+                num_unfinished += 1
+                mended = replace(mended, state="stopped", reason="interrupted")
+            self.messages[one.id] = mended
+            before = one.id
+        return num_unfinished
+
+
+def read_contents(session_id: str, lines: Iterable[Mapping[str, Any]]) -> Contents:
+    """Rebuild a session from its lines."""
+    contents = Contents(session_id)
+    for line in lines:
+        contents.apply(line)
+    return contents
+
+
+def session_line(contents: Contents) -> dict[str, Any]:
+    """The head line of a session's file."""
+    return {
+        "type": "session", "format": 1, "id": contents.id, "at": contents.created,
+        "model": contents.model, "profile": contents.profile, "system": contents.system,
+    }  # fmt: skip
+
+
+def message_line(entry: MessageEntry) -> dict[str, Any]:
+    """A whole message as one line."""
+    line: dict[str, Any] = {
+        "type": "message", "id": entry.id, "parent": entry.parent, "at": entry.at,
+        "role": entry.role, "content": entry.content,
+    }  # fmt: skip
+    if entry.reasoning:
+        line["reasoning"] = entry.reasoning
+    if entry.state != "complete":
+        line["reason"] = entry.reason or "interrupted"
+    if entry.record is not None:
+        line["record"] = pack(entry.record)
+    return line
+
+
+def _apply_session(contents: Contents, line: Mapping[str, Any]) -> None:
+    contents.created = str(line.get("at", ""))
+    contents.model = str(line.get("model", ""))
+    contents.profile = str(line.get("profile", ""))
+    contents.system = str(line.get("system", ""))
+
+
+def _apply_message(contents: Contents, line: Mapping[str, Any]) -> None:
+    reason = str(line.get("reason", ""))
+    content = _text(line, "content")
+    reasoning = str(line.get("reasoning", ""))
+    packed = line.get("record")
+    contents.put(
+        MessageEntry(
+            id=_text(line, "id"),
+            parent=_text(line, "parent"),
+            role=_role(line),
+            content=content,
+            reasoning=reasoning,
+            at=str(line.get("at", "")),
+            state="stopped" if reason else "complete",
+            reason=reason,
+            record=unpack(packed, content, reasoning) if packed else None,
+        )
+    )
+
+
+def _apply_start(contents: Contents, line: Mapping[str, Any]) -> None:
+    at = str(line.get("at", ""))
+    contents.put(
+        MessageEntry(_text(line, "id"), _text(line, "parent"), "assistant", "", "", at, "writing")
+    )
+
+
+def _apply_part(contents: Contents, line: Mapping[str, Any]) -> None:
+    entry = contents.messages[_text(line, "id")]
+    contents.messages[entry.id] = replace(
+        entry,
+        content=entry.content + str(line.get("answer", "")),
+        reasoning=entry.reasoning + str(line.get("thinking", "")),
+    )
+
+
+def _apply_end(contents: Contents, line: Mapping[str, Any]) -> None:
+    entry = contents.messages[_text(line, "id")]
+    content = str(line.get("content", entry.content))
+    reasoning = str(line.get("reasoning", entry.reasoning))
+    packed = line.get("record")
+    contents.messages[entry.id] = replace(
+        entry,
+        content=content,
+        reasoning=reasoning,
+        state="stopped" if line.get("reason") else "complete",
+        reason=str(line.get("reason", "")),
+        record=unpack(packed, content, reasoning) if packed else None,
+    )
+
+
+def _apply_system(contents: Contents, line: Mapping[str, Any]) -> None:
+    contents.system = _text(line, "text")
+
+
+def _apply_title(contents: Contents, line: Mapping[str, Any]) -> None:
+    contents.given_title = _text(line, "text")
+
+
+def _apply_branch(contents: Contents, line: Mapping[str, Any]) -> None:
+    leaf = _text(line, "id")
+    if leaf and leaf not in contents.messages:
+        raise KeyError(leaf)
+    contents.leaf = leaf
+
+
+def _text(line: Mapping[str, Any], key: str) -> str:
+    value = line[key]
+    if not isinstance(value, str):
+        raise TypeError(key)
+    return value
+
+
+def _role(line: Mapping[str, Any]) -> Role:
+    role = line["role"]
+    if role not in ("system", "user", "assistant"):
+        raise ValueError(role)
+    return role
+
+
+_APPLY = {
+    "session": _apply_session,
+    "message": _apply_message,
+    "start": _apply_start,
+    "part": _apply_part,
+    "end": _apply_end,
+    "system": _apply_system,
+    "title": _apply_title,
+    "branch": _apply_branch,
+}

@@ -1,0 +1,61 @@
+"""Prompts that were sent, over all sessions and both front ends: JSON lines, appended only."""
+
+import fcntl
+import os
+from pathlib import Path
+
+from app.sessions.logfile import read_lines, to_line
+
+MAX_ENTRIES = 2000
+"""Prompts that are read back; older ones stay in the file."""
+
+MAX_ENTRY_CHARACTERS = 100_000
+"""A paste above this is a document, not a prompt that one recalls."""
+
+
+class PromptHistory:
+    """The history file; two programs may append to it at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._entries: list[str] | None = None
+
+    def entries(self) -> list[str]:
+        """The prompts, newest last, each once in a row."""
+        if self._entries is None:
+            self._entries = self._read()
+        return self._entries
+
+    def add(self, prompt: str) -> OSError | None:
+        """Keep a prompt; one that begins with a space, or repeats the last one, is not kept.
+
+        A problem with the disk is returned; the prompt is then kept until the program ends.
+        """
+        entries = self.entries()
+        if not prompt.strip() or prompt[0] == " " or len(prompt) > MAX_ENTRY_CHARACTERS:
+            return None
+        if entries and entries[-1] == prompt:
+            return None
+        entries.append(prompt)
+        try:
+            self._append(to_line({"text": prompt}))
+        except OSError as problem:
+            return problem
+        return None
+
+    def _append(self, line: bytes) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            os.write(fd, line)
+        finally:
+            os.close(fd)
+
+    def _read(self) -> list[str]:
+        try:
+            lines, _ = read_lines(self.path.read_bytes())
+        except OSError:
+            return []
+        texts = [one["text"] for one in lines if isinstance(one.get("text"), str)]
+        return texts[-MAX_ENTRIES:]

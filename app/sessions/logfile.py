@@ -1,0 +1,125 @@
+"""An append-only file of JSON lines that one process writes, and that survives a bad disk.
+
+A line is on the disk when `append` returns without a problem; a line that could not be written is
+kept and tried again with the next one. Knows nothing of what the lines mean.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+
+class LogFile:
+    """The writing end of one file; nothing is opened or created before the first line.
+
+    Args:
+        path: the file; missing folders are made, readable by this person only.
+        keep: False keeps every line in memory and touches no disk.
+    """
+
+    def __init__(self, path: Path, *, keep: bool = True) -> None:
+        self.path = path
+        self.keep = keep
+        self._fd = -1
+        self._waiting: list[bytes] = []
+
+    @property
+    def num_waiting(self) -> int:
+        """Lines that the disk refused so far."""
+        return len(self._waiting)
+
+    def lock(self) -> bool:
+        """Take the file for writing; False when another process holds it.
+
+        Raises:
+            OSError: the file cannot be opened or made.
+        """
+        if self._fd >= 0:
+            return True
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return False
+        self._fd = fd
+        self._end_torn_line()
+        return True
+
+    def append(self, value: Mapping[str, Any]) -> OSError | None:
+        """Write one line through to the disk; a problem is returned and the line kept for later."""
+        return self.append_all([value])
+
+    def append_all(self, values: Sequence[Mapping[str, Any]]) -> OSError | None:
+        """Write lines through to the disk in one go; a problem is returned, the lines are kept."""
+        if not self.keep:
+            return None
+        self._waiting += [to_line(one) for one in values]
+        try:
+            if not self.lock():
+                return BlockingIOError(f"{self.path} is held by another process")
+            self._write_waiting()
+        except OSError as problem:
+            return problem
+        return None
+
+    def close(self) -> None:
+        """Give the file back to other processes."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _write_waiting(self) -> None:
+        size = os.fstat(self._fd).st_size
+        try:
+            _write_all(self._fd, b"".join(self._waiting))
+            os.fsync(self._fd)
+        except OSError:
+            with contextlib.suppress(OSError):  # half a line must not stay in front of the next
+                os.ftruncate(self._fd, size)
+            raise
+        self._waiting.clear()
+
+    def _end_torn_line(self) -> None:
+        size = os.fstat(self._fd).st_size
+        if size and os.pread(self._fd, 1, size - 1) != b"\n":
+            _write_all(self._fd, b"\n")
+
+
+def to_line(value: Mapping[str, Any]) -> bytes:
+    """One JSON object as one line of UTF-8 (a lone surrogate stays an escape)."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def read_lines(data: bytes) -> tuple[list[dict[str, Any]], int]:
+    """The JSON objects in ``data``, and how many lines are damaged."""
+    found: list[dict[str, Any]] = []
+    num_damaged = 0
+    for line in data.split(b"\n"):
+        if not line.strip(b"\0 \t\r"):
+            num_damaged += bool(line)
+            continue
+        try:
+            value: object = json.loads(line)
+        except (ValueError, RecursionError):
+            value = None
+        if isinstance(value, dict):
+            found.append(cast("dict[str, Any]", value))
+        else:
+            num_damaged += 1
+    return found, num_damaged
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(fd, left) :]

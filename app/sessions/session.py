@@ -1,0 +1,275 @@
+"""One conversation: its tree of messages in memory, every change on disk before it counts.
+
+Nothing here raises because of a disk: what cannot be written stays in memory, is tried again with
+every later line, and is told in `Session.warnings`. One thread uses a session.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from app.sessions.answer import AnswerWriter
+from app.sessions.drafts import read_draft, write_draft
+from app.sessions.entries import (
+    ROOT,
+    Contents,
+    MessageEntry,
+    message_line,
+    session_line,
+)
+from app.sessions.logfile import LogFile
+from app.sessions.turns import pack
+from engine.records import TurnRecord
+from engine.types import Message, Role
+
+UNTITLED_DRAFT = "new"
+"""Draft of a conversation that has no message yet: its id means nothing to the next start."""
+
+
+class Session:
+    """A conversation that is written as it grows; made by `SessionStore`.
+
+    Args:
+        contents: what was read, or a fresh head.
+        log: the file behind it; locked, unless the session is a copy or read only.
+        drafts: folder of the drafts.
+        is_new: the file holds nothing yet, so the first line writes everything.
+    """
+
+    def __init__(self, contents: Contents, log: LogFile, drafts: Path, *, is_new: bool) -> None:
+        self._contents = contents
+        self._log = log
+        self._drafts = drafts
+        self._is_written = not is_new
+        self._is_disk_bad = False
+        self.warnings: list[str] = []
+        """Sentences a person should see: damaged lines, a copy, a full disk. Only ever grows."""
+
+    @property
+    def id(self) -> str:
+        """Name of the session, and of its file."""
+        return self._contents.id
+
+    @property
+    def path(self) -> Path:
+        """The file; it is made with the first message."""
+        return self._log.path
+
+    @property
+    def title(self) -> str:
+        """One line: the given title, else the beginning of the first message."""
+        return self._contents.title
+
+    @property
+    def created(self) -> str:
+        """When the session began, ISO 8601 in UTC."""
+        return self._contents.created
+
+    @property
+    def updated(self) -> str:
+        """When its last line was written, ISO 8601 in UTC."""
+        return self._contents.updated
+
+    @property
+    def model(self) -> str:
+        """The model it was begun with."""
+        return self._contents.model
+
+    @property
+    def profile(self) -> str:
+        """The profile it was begun with."""
+        return self._contents.profile
+
+    @property
+    def system(self) -> str:
+        """The system prompt; empty for none."""
+        return self._contents.system
+
+    @property
+    def leaf(self) -> str:
+        """The last message of the current branch; `ROOT` before the first one."""
+        return self._contents.leaf
+
+    @property
+    def messages(self) -> Mapping[str, MessageEntry]:
+        """Every message of every branch by id, in the order they were made."""
+        return self._contents.messages
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether everything is on disk, or the person asked for no disk."""
+        return self._log.num_waiting == 0
+
+    def path_messages(self) -> list[MessageEntry]:
+        """The current branch, first message first."""
+        return self._contents.path_messages()
+
+    def siblings(self, message_id: str) -> list[MessageEntry]:
+        """The messages that share a parent with this one, itself among them, oldest first."""
+        parent = self.messages[message_id].parent
+        return [one for one in self.messages.values() if one.parent == parent]
+
+    def request_messages(self) -> tuple[Message, ...]:
+        """The current branch as the engine takes it: system prompt first, empty answers left out.
+
+        Reasoning of earlier turns goes along; the chat template decides what it keeps.
+        """
+        head = (Message("system", self.system),) if self.system else ()
+        path = (Message(one.role, one.content, one.reasoning) for one in self.path_messages())
+        return head + tuple(one for one in path if one.content or one.reasoning)
+
+    def add_message(
+        self, role: Role, content: str, reasoning: str = "", parent: str | None = None
+    ) -> MessageEntry:
+        """Add a message below ``parent`` (None: the end of the current branch) and go there.
+
+        A parent that has children already begins a new branch; `ROOT` begins a new conversation
+        beside the first one.
+        """
+        entry = MessageEntry(new_id(), self._parent(parent), role, content, reasoning, now())
+        self._contents.put(entry)
+        self._write(message_line(entry))
+        return entry
+
+    def start_answer(self, parent: str | None = None) -> AnswerWriter:
+        """Begin an answer below ``parent`` (None: the end of the current branch) and go there."""
+        entry = MessageEntry(new_id(), self._parent(parent), "assistant", "", "", now(), "writing")
+        self._contents.put(entry)
+        self._write({"type": "start", "id": entry.id, "parent": entry.parent, "at": entry.at})
+        return AnswerWriter(self, entry.id)
+
+    def select(self, leaf: str) -> None:
+        """Make ``leaf`` the end of the current branch; `ROOT` is before the first message.
+
+        Raises:
+            KeyError: there is no such message.
+        """
+        if leaf != ROOT and leaf not in self.messages:
+            raise KeyError(leaf)
+        if leaf != self.leaf:
+            self._contents.leaf = leaf
+            self._write({"type": "branch", "id": leaf, "at": now()})
+
+    def newest_leaf(self, message_id: str) -> str:
+        """The end of the branch that was made last below a message: where a walk to it lands."""
+        found = message_id
+        for one in self.messages.values():
+            if one.parent == found:
+                found = one.id
+        return found
+
+    def set_system(self, text: str) -> None:
+        """Change the system prompt from the next turn on."""
+        self._contents.system = text
+        self._write_unless_empty({"type": "system", "text": text, "at": now()})
+
+    def rename(self, title: str) -> None:
+        """Give the session a title of its own; empty takes the first message again."""
+        self._contents.given_title = title
+        self._write_unless_empty({"type": "title", "text": title, "at": now()})
+
+    @property
+    def draft(self) -> str:
+        """What was typed and not sent; kept over a crash."""
+        return read_draft(self._drafts / f"{self._draft_name()}.txt")
+
+    @draft.setter
+    def draft(self, text: str) -> None:
+        name = self._draft_name()
+        if name != UNTITLED_DRAFT and not text:
+            write_draft(self._drafts / f"{UNTITLED_DRAFT}.txt", "")
+        if problem := write_draft(self._drafts / f"{name}.txt", text):
+            self._warn_about_disk(problem)
+
+    def close(self) -> None:
+        """Let go of the file; the session stays readable."""
+        self._log.close()
+
+    def finish_answer(self, entry: MessageEntry, record: TurnRecord | None) -> MessageEntry:
+        """Replace an answer by its final form and write that; `AnswerWriter` calls this."""
+        self._contents.messages[entry.id] = entry
+        self._write(
+            {
+                "type": "end", "id": entry.id, "at": now(), "content": entry.content,
+                "reasoning": entry.reasoning, "reason": entry.reason,
+                "record": pack(record) if record else None,
+            }
+        )  # fmt: skip
+        return entry
+
+    def grow_answer(self, message_id: str, answer: str, thinking: str) -> None:
+        """Add text to a growing answer and write it; `AnswerWriter` calls this."""
+        entry = self.messages[message_id]
+        self._contents.messages[message_id] = replace(
+            entry, content=entry.content + answer, reasoning=entry.reasoning + thinking
+        )
+        part = {"answer": answer, "thinking": thinking}
+        self._write({"type": "part", "id": message_id, "at": now(), **part})
+
+    def leave_original(self, path: Path, notice: str) -> None:
+        """Go on as a copy at ``path``, made with the next line; the original stays as it is."""
+        self._contents.id = path.stem
+        self._log.close()
+        self._log = LogFile(path, keep=self._log.keep)
+        self._is_written = False
+        self.warnings.append(notice)
+
+    def _parent(self, parent: str | None) -> str:
+        if parent is None:
+            return self.leaf
+        if parent != ROOT and parent not in self.messages:
+            raise KeyError(parent)
+        return parent
+
+    def _draft_name(self) -> str:
+        return self.id if self.messages else UNTITLED_DRAFT
+
+    def _write_unless_empty(self, line: dict[str, Any]) -> None:
+        # Before the first message there is no file, and its head will hold this.
+        if self._is_written:
+            self._write(line)
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._contents.updated = str(line["at"])
+        if self._is_written:
+            self._tell(self._log.append(line))
+            return
+        self._is_written = True
+        lines = [session_line(self._contents)]
+        if self._contents.given_title:
+            lines.append({"type": "title", "text": self._contents.given_title, "at": now()})
+        others = [one for one in self.messages.values() if one.id != line.get("id")]
+        lines += [message_line(one) for one in others]
+        if others and self.leaf != line.get("id"):
+            lines.append({"type": "branch", "id": self.leaf, "at": now()})
+        self._tell(self._log.append_all([*lines, line]))
+
+    def _tell(self, problem: OSError | None) -> None:
+        if problem is None:
+            if self._is_disk_bad:
+                self.warnings.append("The conversation is on disk again, with nothing missing.")
+            self._is_disk_bad = False
+        elif not self._is_disk_bad:
+            self._warn_about_disk(problem)
+
+    def _warn_about_disk(self, problem: OSError) -> None:
+        if not self._is_disk_bad:
+            self.warnings.append(
+                f"The conversation is not on disk: {problem.strerror or problem} "
+                f"({self.path}). It is kept in memory and tried again with every message; "
+                "/export writes it elsewhere."
+            )
+        self._is_disk_bad = True
+
+
+def new_id() -> str:
+    """A message id that no other process makes."""
+    return secrets.token_hex(6)
+
+
+def now() -> str:
+    """The time as ISO 8601 in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

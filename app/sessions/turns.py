@@ -1,0 +1,80 @@
+"""Turn records as compact JSON: rounds are rows under one header, times are rounded.
+
+The text of a turn is not in here; it stands in the message. Knows no file.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, cast
+
+from engine.records import BYTE_PARTS, PHASES, RangeRecord, RoundRecord, TurnRecord
+
+COLUMNS = (
+    *("drafter", "shape", "rows", "tested", "accepted", "num_tokens", "context", "start_s"),
+    *(f"{name}_ms" for name in PHASES),
+    *(f"{name}_bytes" for name in BYTE_PARTS),
+)
+"""What a round's row holds; its token ids are the next ``num_tokens`` of the turn's."""
+
+
+def pack(record: TurnRecord) -> dict[str, Any]:
+    """The record without its texts, as plain JSON values."""
+    data = asdict(replace(record, logits=None, rounds=()))
+    for name in ("text", "reasoning", "logits", "rounds"):
+        del data[name]
+    for name in ("ttft_s", "total_s", "prefill_tok_s", "decode_tok_s"):
+        data[name] = round(data[name], 6)
+    data["rounds"] = {"columns": COLUMNS, "rows": [_row(one) for one in record.rounds]}
+    return data
+
+
+def unpack(data: Mapping[str, Any], text: str, reasoning: str) -> TurnRecord | None:
+    """The record behind ``pack``'s values, or None when they are damaged or of another make."""
+    try:
+        fields = dict(data)
+        ids = tuple(cast("list[int]", fields.pop("token_ids")))
+        table = fields.pop("rounds")
+        ranges = tuple(RangeRecord(**one) for one in fields.pop("ranges"))
+        rounds = _rounds(table["columns"], table["rows"], ids)
+        return TurnRecord(
+            text=text, reasoning=reasoning, token_ids=ids, rounds=rounds, ranges=ranges, **fields
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _row(one: RoundRecord) -> list[object]:
+    return [
+        *(one.drafter, one.shape, one.rows, one.tested, one.accepted, len(one.token_ids)),
+        *(one.context_tokens, round(one.start_s, 6)),
+        *(round(one.ms.get(name, 0.0), 4) for name in PHASES),
+        *(one.num_bytes.get(name, 0) for name in BYTE_PARTS),
+    ]
+
+
+def _rounds(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], ids: tuple[int, ...]
+) -> tuple[RoundRecord, ...]:
+    rounds: list[RoundRecord] = []
+    # The rounds commit the turn's last tokens: a first token out of the prefill has no round.
+    begin = len(ids) - sum(row[list(columns).index("num_tokens")] for row in rows)
+    for index, row in enumerate(rows):
+        value = dict(zip(columns, row, strict=True))
+        end = begin + value["num_tokens"]
+        rounds.append(
+            RoundRecord(
+                index=index,
+                drafter=value["drafter"],
+                shape=value["shape"],
+                rows=value["rows"],
+                tested=value["tested"],
+                accepted=value["accepted"],
+                token_ids=ids[max(begin, 0) : end],
+                context_tokens=value["context"],
+                start_s=value["start_s"],
+                ms={name: value[f"{name}_ms"] for name in PHASES},
+                num_bytes={name: value[f"{name}_bytes"] for name in BYTE_PARTS},
+            )
+        )
+        begin = end
+    return tuple(rounds)

@@ -1,0 +1,78 @@
+"""The slash commands, one table for both front ends: what they are called, take and do.
+
+Knows no screen: a front end looks a line up here and acts in its own way.
+"""
+
+import re
+from dataclasses import dataclass
+
+from engine.errors import RequestError, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    """One command; ``args`` is how its arguments are written, empty for none."""
+
+    name: str
+    args: str
+    help: str
+
+    @property
+    def usage(self) -> str:
+        """How it is typed."""
+        return f"/{self.name} {self.args}".strip()
+
+
+SLASH_COMMANDS: tuple[SlashCommand, ...] = (
+    SlashCommand("help", "", "show these commands and the keys"),
+    SlashCommand("new", "", "begin a new conversation"),
+    SlashCommand("resume", "[ID]", "go on with an earlier conversation; without ID the last one"),
+    SlashCommand("sessions", "", "list the conversations"),
+    SlashCommand("session", "", "say where this conversation is kept and how long it is"),
+    SlashCommand("system", "[TEXT]", "show or change the system prompt; '-' takes it away"),
+    SlashCommand("set", "[NAME [VALUE]]", "show or change a setting, such as temperature 0.6"),
+    SlashCommand("think", "[on|off]", "let the model think before it answers, or not"),
+    SlashCommand("redo", "", "answer the last message once more; the old answer is kept"),
+    SlashCommand("stop", "", "stop the answer and keep its text"),
+    SlashCommand("copy", "[N]", "copy the last answer, or the Nth from the end, as it was written"),
+    SlashCommand("export", "[FILE]", "write the conversation as Markdown, or JSON for FILE.json"),
+    SlashCommand("quit", "", "leave; the conversation is kept"),
+)
+
+_BY_NAME = {one.name: one for one in SLASH_COMMANDS}
+_ALIASES = {"exit": "quit", "q": "quit", "regen": "redo", "regenerate": "redo", "?": "help"}
+_COMMAND = re.compile(r"/([a-z?]+)(?:\s+(.*))?", re.DOTALL)
+
+
+def parse_slash(line: str) -> tuple[SlashCommand, str] | None:
+    """The command on ``line`` with its argument text, or None when ``line`` is a message.
+
+    Only a slash with one lower-case word counts, so a path such as /etc/hosts is a message.
+
+    Raises:
+        RequestError: there is no such command, or it takes no argument.
+    """
+    match = _COMMAND.fullmatch(line.strip())
+    if match is None:
+        return None
+    name = _ALIASES.get(match[1], match[1])
+    if name not in _BY_NAME:
+        hint = nearest(name, _BY_NAME)
+        raise RequestError(
+            f"There is no command /{name}.", f"{hint} Begin with // to send it as a message."
+        )
+    command, argument = _BY_NAME[name], (match[2] or "").strip()
+    if argument and not command.args:
+        raise RequestError(f"/{name} takes nothing behind it.", f"You wrote '{argument}'.")
+    return command, argument
+
+
+def message_text(line: str) -> str:
+    """The message behind ``line``: a doubled slash at its beginning stands for one."""
+    return line[1:] if line.startswith("//") else line
+
+
+def help_text() -> str:
+    """The table as plain text."""
+    width = max(len(one.usage) for one in SLASH_COMMANDS)
+    return "\n".join(f"{one.usage:<{width}}  {one.help}" for one in SLASH_COMMANDS)

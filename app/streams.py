@@ -1,0 +1,116 @@
+"""The standard streams of a command: data on stdout, talk on stderr, a prompt from stdin.
+
+What goes to a terminal passes the sanitiser; what goes to a pipe or a file stays byte-exact.
+"""
+
+import os
+import sys
+import time
+from typing import TextIO, cast
+
+from app.report import say
+from app.visible import visible, visible_line
+from engine.errors import EngineError, RequestError
+from engine.types import LoadProgressed
+
+
+class OutputClosedError(EngineError):
+    """There is no stdout to write to."""
+
+    title = "Output"
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a standard stream is open and a terminal."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def write_data(text: str) -> None:
+    """Write text to stdout at once: sanitised for a terminal, as it is for anything else.
+
+    Raises:
+        OutputClosedError: the program was started with stdout closed, or the disk is full.
+        BrokenPipeError: the reader went away.
+    """
+    out = cast("TextIO | None", sys.stdout)
+    if out is None:
+        raise OutputClosedError("stdout is closed.", "Start the command with a stdout.")
+    shown = visible(text) if is_terminal(out) else text
+    try:
+        out.flush()
+        _write_all(out.fileno(), shown.encode("utf-8", "surrogatepass"))
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        raise OutputClosedError(f"stdout cannot be written: {problem.strerror}.") from None
+
+
+def read_prompt() -> str:
+    """The whole of stdin as one prompt, without its last line ends.
+
+    Raises:
+        RequestError: stdin is closed, a terminal, or holds nothing.
+    """
+    source = cast("TextIO | None", sys.stdin)
+    if source is None or is_terminal(source):
+        raise RequestError(
+            "There is no prompt.", "Write it behind the command or pipe it into stdin."
+        )
+    try:
+        data = source.buffer.read()
+    except OSError as problem:
+        raise RequestError(f"stdin does not read: {problem.strerror}.") from None
+    text = data.decode("utf-8", "replace")
+    if "\N{REPLACEMENT CHARACTER}" in text and b"\xef\xbf\xbd" not in data:
+        say("Some bytes of stdin are no UTF-8; the model reads a replacement sign for them.")
+    text = text.rstrip("\r\n")
+    if not text.strip():
+        raise RequestError("stdin holds no prompt.", "Pipe some text into it.")
+    return text
+
+
+class LoadLine:
+    """Progress of a load as one line on stderr that rewrites itself; nothing without a terminal."""
+
+    def __init__(self) -> None:
+        self._is_shown = is_terminal(sys.stderr)
+        self._painted_at = 0.0
+
+    def __call__(self, step: LoadProgressed) -> None:
+        """Take one step; paints at most ten times a second."""
+        if not self._is_shown or time.monotonic() - self._painted_at < 0.1:
+            return
+        self._painted_at = time.monotonic()
+        share = step.num_bytes / max(step.total_bytes, 1)
+        text = (
+            f"reading {visible_line(step.file, 30)}  {share:4.0%} "
+            f"of {step.total_bytes / 1e9:.2f} GB  {step.gb_s:.2f} GB/s"
+        )
+        sys.stderr.write(f"\r{text}\x1b[K")
+        sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._painted_at:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._painted_at = 0.0
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[os.write(fd, left) :]
+
+
+def write_control(sequence: str) -> bool:
+    """Send an escape sequence of our own making to the terminal; False when there is none."""
+    for stream in (sys.stderr, sys.stdout):
+        if is_terminal(stream):
+            stream.write(sequence)
+            stream.flush()
+            return True
+    return False

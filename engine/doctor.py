@@ -1,0 +1,197 @@
+"""What this machine is, what fits on it, what is missing, and what to do about it.
+
+Every finding is a sentence; a finding that is no good carries its mend. Knows no screen.
+"""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from engine.errors import EngineError
+from engine.fit import Need, need_of
+from engine.gpu import Gpu, read_gpu
+from engine.locate import HOW_TO_GIVE, Choice, choose
+from engine.model.checkpoint import open_checkpoint
+from engine.model.config_file import read_config
+from engine.model.memory import available_bytes, plan_memory
+from engine.open import choose_device
+from engine.profile import load_profiles
+from engine.settings.declared import Settings
+from engine.text.tokenizer import Tokenizer
+
+State = Literal["good", "note", "bad"]
+
+PACKAGES = ("torch", "triton", "safetensors", "tokenizers", "textual", "prompt-toolkit")
+MIN_FREE_DISK_BYTES = 1 << 30
+"""Below this a conversation may soon find the disk full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fact. ``bad`` means that chat cannot run, ``note`` that something is missing or slow."""
+
+    topic: str
+    state: State
+    sentence: str
+    mend: str = ""
+
+
+def has_cuda() -> bool:
+    """Whether torch sees a GPU that it can use."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def examine(settings: Settings, *, measure: bool = False) -> list[Finding]:
+    """Look at the machine; ``measure`` also reads memory for about a second."""
+    gpu = read_gpu()
+    findings = [_machine(), _memory(), *_gpu(gpu), *_packages()]
+    if measure:
+        findings.append(_bandwidth())
+    findings += [_disk("data", settings.data_dir), _disk("state", settings.state_dir)]
+    findings += _models(settings)
+    return findings
+
+
+def memory_bytes() -> tuple[int, int]:
+    """Total and available bytes of this machine's RAM."""
+    found: dict[str, int] = {}
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            name, _, value = line.partition(":")
+            found[name] = int(value.split()[0]) * 1024
+    except (OSError, ValueError, IndexError):
+        pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return pages, pages
+    return found.get("MemTotal", 0), found.get("MemAvailable", 0)
+
+
+def _machine() -> Finding:
+    return Finding(
+        "machine",
+        "good",
+        f"{_cpu_name()} with {os.cpu_count()} cores, {platform.machine()}, "
+        f"{platform.system()} {platform.release()}, Python {platform.python_version()}.",
+    )
+
+
+def _cpu_name() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor() or "A CPU"
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line]
+    return names[0] if names else platform.machine()
+
+
+def _memory() -> Finding:
+    total, available = memory_bytes()
+    return Finding(
+        "memory", "good", f"{total / 1e9:.1f} GB of RAM, {available / 1e9:.1f} GB available."
+    )
+
+
+def _gpu(gpu: Gpu | None) -> Iterator[Finding]:
+    if gpu is None:
+        yield Finding(
+            "gpu",
+            "note",
+            "No NVIDIA GPU answers; the model runs on the CPU, which is right for the demo only.",
+            "On a machine with one, install its driver; nvidia-smi must list it.",
+        )
+        return
+    yield Finding("gpu", "good", f"{gpu.name}, driver {gpu.driver}, {gpu.memory_sentence}.")
+    if not has_cuda():
+        yield Finding(
+            "gpu",
+            "note",
+            "This torch cannot use the GPU: it was built without CUDA, or the driver is too old.",
+            "Install the CUDA build of torch; scripts/chat does so in a fresh .venv.",
+        )
+
+
+def _packages() -> Iterator[Finding]:
+    versions: list[str] = []
+    for name in PACKAGES:
+        try:
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(
+                "packages", "bad", f"{name} is not installed.", "Run scripts/chat, or pip install ."
+            )
+    yield Finding("packages", "good", f"{', '.join(versions)}.")
+
+
+def _bandwidth() -> Finding:
+    from engine.measure import read_bandwidth_gbps
+
+    device = "cuda" if has_cuda() else "cpu"
+    rate = read_bandwidth_gbps(device)
+    return Finding("bandwidth", "good", f"Reading memory measured {rate:.1f} GB/s ({device}).")
+
+
+def _disk(topic: str, folder: Path) -> Finding:
+    existing = next(one for one in (folder, *folder.parents) if one.exists())
+    free = shutil.disk_usage(existing).free
+    place = f"{folder} has {free / 1e9:.1f} GB free"
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        return Finding(
+            topic, "note", f"{folder} cannot be written; conversations stay in memory.",
+            f"Give another folder with the setting paths.{topic}.",
+        )  # fmt: skip
+    if free < MIN_FREE_DISK_BYTES:
+        return Finding(topic, "note", f"{place}, which is little.", "Free some space.")
+    return Finding(topic, "good", f"{place}.")
+
+
+def _models(settings: Settings) -> Iterator[Finding]:
+    try:
+        profiles = load_profiles(settings.config_dir)
+    except EngineError as error:
+        yield Finding("models", "bad", error.message, error.mend)
+        return
+    try:
+        device = choose_device(settings.model.device)
+        room = available_bytes(device)
+        for profile in profiles.values():
+            yield _fit(need_of(profile, settings.model.context_tokens), room)
+        yield _chat(settings, choose(settings, profiles), device)
+    except EngineError as error:
+        yield Finding("chat", "bad", error.message, error.mend)
+
+
+def _chat(settings: Settings, choice: Choice, device: str) -> Finding:
+    """Whether what chat would open reads and fits; raises the `EngineError` that it would meet."""
+    config = read_config(choice.path)
+    checkpoint = open_checkpoint(choice.path, config)
+    Tokenizer.load(choice.path, config.vocab_size)
+    tokens = min(settings.model.context_tokens, config.max_position_embeddings)
+    plan_memory(checkpoint, device, context_tokens=tokens).expect_fit()
+    if choice.is_demo:
+        return Finding("chat", "note", "'qwen38 chat' opens the small demo model.", HOW_TO_GIVE)
+    return Finding("chat", "good", f"'qwen38 chat' opens {choice.path} with {choice.profile.name}.")
+
+
+def _fit(need: Need, room: int) -> Finding:
+    topic = f"profile {need.profile}"
+    held = max(need.stored_bytes, need.held_bytes)
+    size = (
+        f"needs {need.total_bytes / 1e9:.1f} GB ({held / 1e9:.2f} weights, "
+        f"{need.conversation_bytes / 1e9:.2f} for {need.context_tokens:,} tokens)"
+    )
+    if need.problem:
+        return Finding(topic, "note", need.problem, "Download it again.")
+    if need.total_bytes > room:
+        return Finding(
+            topic, "note", f"It {size}: more than the {room / 1e9:.1f} GB that are free.",
+            "Close other programs, lower model.context_tokens, or take a smaller profile.",
+        )  # fmt: skip
+    if need.path is None:
+        return Finding(topic, "note", f"It {size} and fits; its files are missing.", HOW_TO_GIVE)
+    return Finding(topic, "good", f"It {size} and fits; its files are in {need.path}.")

@@ -1,0 +1,81 @@
+"""Commands as subprocesses, in folders of their own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from app.cli import cli, with_resume_value
+from engine.settings.environment import child_environment
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """An environment whose folders are the test's own and that holds no setting of ours."""
+    inherited = child_environment({})
+    kept = {name: value for name, value in inherited.items() if not name.startswith("QWEN38_")}
+    return {
+        **kept,
+        "QWEN38_PATHS_DATA": str(tmp_path / "data"),
+        "QWEN38_PATHS_STATE": str(tmp_path / "state"),
+        "QWEN38_PATHS_CONFIG": str(tmp_path / "config"),
+        "HF_HUB_CACHE": str(tmp_path / "hub"),
+        "OMP_NUM_THREADS": "1",
+        "TERM": "xterm-256color",
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+@pytest.fixture
+def qwen38(environment, monkeypatch, capfdbinary):
+    """Run the command line in this process; returns what a completed process would have."""
+
+    def call(*arguments):
+        for name in [one for one in child_environment({}) if one.startswith("QWEN38_")]:
+            monkeypatch.delenv(name)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        capfdbinary.readouterr()
+        try:
+            cli(args=with_resume_value(arguments), prog_name="qwen38")
+        except SystemExit as end:
+            code = end.code
+        seen = capfdbinary.readouterr()
+        return SimpleNamespace(returncode=code, stdout=seen.out, stderr=seen.err)
+
+    return call
+
+
+@pytest.fixture
+def qwen38_process(environment):
+    """Run the command line in a process of its own."""
+
+    def call(*arguments, **options):
+        return _run([sys.executable, "-m", "app", *arguments], environment, options)
+
+    return call
+
+
+@pytest.fixture
+def scripted(environment):
+    """Run the command over a scripted engine: ``scripted([Script fields], *arguments)``."""
+
+    def call(scripts, *arguments, **options):
+        command = [sys.executable, "-m", "tests.app.driver", json.dumps(scripts), *arguments]
+        return _run(command, environment, options)
+
+    return call
+
+
+def _run(command, environment, options):
+    options.setdefault("stdin", subprocess.DEVNULL if "input" not in options else None)
+    if options["stdin"] is None:
+        del options["stdin"]
+    return subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, timeout=60, check=False, **options
+    )

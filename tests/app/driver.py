@@ -1,0 +1,38 @@
+"""Run as a program: the real command line over a scripted engine, for tests in subprocesses.
+
+Usage: python -m tests.app.driver SCRIPT [qwen38's own arguments]; SCRIPT is JSON, a list of the
+fields of `tests.fakes.engine.Script`.
+"""
+
+import json
+import sys
+import types
+from pathlib import Path
+
+from tests.fakes.engine import INFO, Script, ScriptedEngine
+
+
+def main():
+    scripts = [Script(**one) for one in json.loads(sys.argv.pop(1))] or [Script()]
+    fake = types.ModuleType("engine.open")
+
+    def open_engine(choice, settings, on_progress, cancel):
+        return ScriptedEngine(scripts, INFO)
+
+    fake.open_engine = open_engine
+    sys.modules["engine.open"] = fake
+
+    import app.opening
+    from engine.locate import Choice
+    from engine.profile import load_profiles
+
+    app.opening.choose = lambda settings, profiles: Choice(
+        Path("/nowhere"), load_profiles()["demo"], is_demo=True
+    )
+    from app.cli import main as run_command
+
+    run_command()
+
+
+if __name__ == "__main__":
+    main()

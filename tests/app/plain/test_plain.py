@@ -1,0 +1,229 @@
+"""The plain chat: messages, commands, a Ctrl+C that keeps the text, and a terminal left sane."""
+
+import json
+import os
+import signal
+import sys
+import threading
+
+import pytest
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from app.live import LiveSettings
+from app.plain.chat import talk
+from app.plain.prompt import EditingReader
+from app.plain.state import PlainState
+from app.sessions.history import PromptHistory
+from app.sessions.store import SessionStore
+from engine.errors import RequestError
+from engine.settings.declared import KNOWN
+from engine.settings.registry import Resolved
+from tests.app.conftest import ROOT
+from tests.app.terminal import Terminal
+from tests.fakes.engine import Script, ScriptedEngine
+
+ANSWER = "A volcano is a mountain that can erupt."
+
+
+class ListReader:
+    def __init__(self, *lines):
+        self.lines = list(lines)
+        self.drafts = []
+
+    def read(self, draft):
+        self.drafts.append(draft)
+        return self.lines.pop(0) if self.lines else None
+
+
+@pytest.fixture
+def state(tmp_path):
+    def make(*scripts):
+        resolved = {name: Resolved(one.default, "default") for name, one in KNOWN.items()}
+        resolved["paths.state"] = Resolved(tmp_path / "state", "test")
+        store = SessionStore(tmp_path / "sessions")
+        engine = ScriptedEngine(list(scripts) or [Script()])
+        session = store.create("scripted", "demo", "")
+        history = PromptHistory(tmp_path / "history.jsonl")
+        return PlainState(engine, store, session, LiveSettings.of(resolved), history)
+
+    return make
+
+
+def test_a_talk_is_answered_and_kept(state, capfd):
+    now = state()
+    assert talk(now, ListReader("hello", "", "//slash")) == 0
+    out, errors = capfd.readouterr()
+    assert out == ANSWER * 2
+    assert "tok/s" in errors
+    assert "5/9 drafts accepted" in errors
+    assert [one.content for one in now.session.path_messages()] == [
+        "hello", ANSWER, "/slash", ANSWER,
+    ]  # fmt: skip
+    assert f"--resume {now.session.id}" in errors
+    assert [one.content for one in now.engine.requests[1].messages][-1] == "/slash"
+
+
+def test_commands_do_what_they_say(state, capfd, tmp_path):
+    now = state()
+    target = tmp_path / "talk.md"
+    reader = ListReader(
+        *("/system be brief", "hello", "/redo", "/set temperature 0.5", "/think off", "/session"),
+        *("/sessions", f"/export {target}", f"/export {target}", "/stop", "/help", "/nope"),
+        *("/copy 7", "/redo now", "/new", "/redo", "/resume", "/set", "/quit", "never read"),
+    )
+    first = now.session.id
+    talk(now, reader)
+    errors = capfd.readouterr().err
+    assert reader.lines == ["never read"]
+    path = now.session.path_messages()
+    assert now.session.id == first
+    assert len(now.session.siblings(path[1].id)) == 2
+    assert now.engine.requests[1].messages[0].content == "be brief"
+    for words in (
+        *("System prompt: be brief", "sampling.temperature is 0.5 (/set)", "chat.thinking is off"),
+        *("2 messages", str(now.session.path), f"Written to {target}.", "exists already"),
+        *("Nothing is being written", "/export [FILE]", "There is no command /nope"),
+        *("There is no answer 7", "takes nothing", "A new conversation", "nothing to answer"),
+    ):
+        assert words in errors, words
+    assert target.read_text().startswith("# hello")
+
+
+def test_thinking_is_asked_for_and_kept(state, capfd):
+    now = state(Script(thinking="let me see"))
+    talk(now, ListReader("hello", "/think", "hello"))
+    first, second = (one for one in now.session.path_messages() if one.role == "assistant")
+    assert first.reasoning == "let me see"
+    assert second.reasoning == ""
+    assert capfd.readouterr().out == ANSWER * 2
+
+
+def test_ctrl_c_stops_the_answer_and_keeps_the_text(state, capfd):
+    now = state(Script(answer="word " * 300, round_s=0.02), Script())
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    assert talk(now, ListReader("hello", "and again")) == 0
+    timer.join()
+    stopped = now.session.path_messages()[1]
+    assert stopped.reason == "cancelled"
+    assert stopped.content.startswith("word word")
+    assert now.session.path_messages()[3].content == ANSWER
+    assert "stopped ]" in capfd.readouterr().err
+
+
+def test_sigterm_in_mid_answer_ends_the_program_with_the_text_kept(state):
+    now = state(Script(answer="word " * 300, round_s=0.02))
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.start()
+    assert talk(now, ListReader("hello", "never asked")) == 143
+    timer.join()
+    assert len(now.session.path_messages()) == 2
+
+
+def test_failures_of_the_engine_keep_the_conversation(state, capfd):
+    now = state(
+        Script(crashes_after=1), Script(fails_after=1), Script(refuses=RequestError("Too long.")),
+        Script(),
+    )  # fmt: skip
+    talk(now, ListReader("one", "two", "three", "four"))
+    errors = capfd.readouterr().err
+    for words in ("The engine broke: RuntimeError", "device was lost", "Request: Too long."):
+        assert words in errors
+    answers = [one for one in now.session.path_messages() if one.role == "assistant"]
+    assert [one.content for one in answers] == ["A volcano is", "A volcano is", "", ANSWER]
+    assert all(one.content for one in now.engine.requests[3].messages)
+
+
+def test_the_prompt_edits_completes_and_keeps_the_draft(tmp_path):
+    kept = []
+    history = PromptHistory(tmp_path / "history.jsonl")
+    history.add("an earlier one")
+    with create_pipe_input() as keys:
+        reader = EditingReader(history, kept.append, keys, DummyOutput())
+        keys.send_text("one\x0atwo\\\rthree\r")
+        assert reader.read("") == "one\ntwo\nthree"
+        keys.send_text("\x1b[200~pasted\nlines\x1b[201~\r")
+        assert reader.read("") == "pasted\nlines"
+        keys.send_text(" more\r")
+        assert reader.read("a draft") == "a draft more"
+        keys.send_text("typed\x03\x03")
+        assert reader.read("") is None
+    assert "an earlier one" in PromptHistory(tmp_path / "history.jsonl").entries()
+    assert "one\ntwo\nthree" in PromptHistory(tmp_path / "history.jsonl").entries()
+    assert kept
+
+
+def test_a_megabyte_is_pasted(tmp_path):
+    paste = "word " * 200_000
+    with create_pipe_input() as keys:
+        reader = EditingReader(PromptHistory(tmp_path / "h"), lambda _: None, keys, DummyOutput())
+        writer = threading.Thread(target=keys.send_text, args=(f"\x1b[200~{paste}\x1b[201~\r",))
+        writer.start()
+        assert reader.read("") == paste
+        writer.join()
+
+
+@pytest.fixture
+def on_terminal(environment):
+    def start(scripts, *arguments, **options):
+        command = [sys.executable, "-m", "tests.app.driver", json.dumps(scripts), *arguments]
+        return Terminal(command, environment, ROOT, **options)
+
+    return start
+
+
+def test_a_whole_talk_on_a_terminal(on_terminal):
+    script = {"answer": "It erupts \x1b]0;owned\x07 sometimes.", "thinking": "hm"}
+    with on_terminal([script], "chat", "--plain") as terminal:
+        terminal.wait_for("demo model.*you>")
+        terminal.type("hello\r")
+        seen = terminal.wait_for("tok/s.*you>")
+        assert "It erupts ␛]0;owned␇ sometimes." in seen
+        assert "\x1b]0;owned" not in seen
+        terminal.type("/quit\r")
+        seen, code = terminal.exit_code()
+        assert code == 0
+        assert "--resume" in seen
+        assert terminal.is_as_before()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_dying_at_the_prompt_leaves_the_terminal_sane(on_terminal, number):
+    with on_terminal([], "chat", "--plain") as terminal:
+        terminal.wait_for("you>")
+        terminal.type("half a message")
+        terminal.wait_for("message")
+        launcher, child = terminal.family()
+        os.kill(child if number == signal.SIGKILL else launcher, number)
+        assert terminal.exit_code()[1] == 128 + number
+        assert terminal.is_as_before()
+
+
+def test_ctrl_c_on_a_terminal_stops_the_answer_only(on_terminal):
+    with on_terminal([{"answer": "word " * 400, "round_s": 0.02}], "chat", "--plain") as terminal:
+        terminal.wait_for("you>")
+        terminal.type("hello\r")
+        terminal.wait_for("word word word")
+        terminal.type("\x03")
+        assert "stopped ]" in terminal.wait_for("tok/s.*you>")
+        terminal.type("\x04")
+        assert terminal.exit_code()[1] == 0
+
+
+def test_a_dumb_terminal_gets_lines(on_terminal, environment):
+    environment["TERM"] = "dumb"
+    with on_terminal([], "chat") as terminal:
+        assert "TERM is dumb" in terminal.wait_for("you>")
+        terminal.type("two \\\nlines\n")
+        assert ANSWER in terminal.wait_for("tok/s")
+        terminal.wait_for("you>")
+        terminal.type("\x04")
+        seen, code = terminal.exit_code()
+        assert code == 0
+        assert "\x1b" not in seen
+
+
+def test_a_tiny_window_gets_the_plain_form(on_terminal):
+    with on_terminal([], "chat", columns=30, rows=8) as terminal:
+        assert "30 x 8 cells" in terminal.wait_for("demo").replace("\r\n", "")

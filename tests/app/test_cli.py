@@ -1,0 +1,140 @@
+"""The command line: quick, honest about settings, and never a traceback."""
+
+import json
+import subprocess
+import sys
+import time
+
+from app.cli import with_resume_value
+from tests.app.conftest import ROOT
+
+
+def test_help_is_quick_and_loads_nothing_heavy(qwen38_process, environment):
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        done = qwen38_process("--help")
+        times.append(time.perf_counter() - began)
+    assert min(times) < 1.0  # 0.17 s alone; the cores are shared
+    assert done.returncode == 0
+    program = (
+        "import sys; sys.argv = ['qwen38', '--help']\n"
+        "import atexit; from app.cli import main\n"
+        "heavy = {'torch', 'textual', 'prompt_toolkit', 'numpy', 'triton', 'tokenizers'}\n"
+        "atexit.register(lambda: print('loaded', sorted(heavy & set(sys.modules))))\n"
+        "main()"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=ROOT, capture_output=True, check=True
+    ).stdout
+    assert out.strip().endswith(b"loaded []")
+
+
+def test_every_command_has_help(qwen38):
+    for command in (
+        *(("chat",), ("run",), ("profiles",), ("settings",), ("doctor",), ("check",)),
+        ("bench", "round"),
+        *(("sessions", one) for one in ("list", "show", "export", "delete")),
+    ):
+        done = qwen38(*command, "--help")
+        assert done.returncode == 0
+        assert b"Usage: qwen38" in done.stdout
+
+
+def test_version(qwen38):
+    assert qwen38("--version").stdout.startswith(b"qwen38 0.")
+
+
+def test_a_bare_resume_means_the_last_one():
+    assert with_resume_value(["chat", "--resume"]) == ["chat", "--resume=latest"]
+    assert with_resume_value(["chat", "--resume", "--plain"])[1] == "--resume=latest"
+    assert with_resume_value(["chat", "--resume", "2026"]) == ["chat", "--resume", "2026"]
+
+
+def test_settings_say_where_a_value_came_from(qwen38, environment, tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "settings.toml").write_text("[chat]\ntheme = 'light'\n")
+    environment["QWEN38_SAMPLING_TEMPERATURE"] = "0.5"
+    table = json.loads(qwen38("settings", "--json", "--profile", "demo").stdout)
+    assert table["sampling.temperature"]["source"] == "environment"
+    assert table["sampling.temperature"]["value"] == 0.5
+    assert table["chat.theme"]["source"].startswith("user file")
+    assert table["model.profile"]["source"] == "command line"
+    assert table["sampling.max_tokens"]["source"] == "profile"
+    text = qwen38("settings").stdout.decode()
+    assert "QWEN38_SAMPLING_TOP_K" in text
+    assert all(name in text for name in table)
+
+
+def test_one_setting_by_its_last_part(qwen38):
+    assert qwen38("settings", "top_k").stdout.startswith(b"sampling.top_k = empty")
+    done = qwen38("settings", "topk")
+    assert done.returncode == 2
+    assert b"Did you mean" in done.stderr
+
+
+def test_bad_settings_are_refused_by_name_everywhere(qwen38, environment, tmp_path):
+    environment["QWEN38_SAMPLING_TEMPRATURE"] = "1"
+    for command in (("settings",), ("run", "hi"), ("profiles",), ("sessions", "list")):
+        done = qwen38(*command)
+        assert done.returncode == 2
+        assert b"Did you mean 'QWEN38_SAMPLING_TEMPERATURE'?" in done.stderr
+    del environment["QWEN38_SAMPLING_TEMPRATURE"]
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "settings.toml").write_text("not toml")
+    done = qwen38("settings")
+    assert done.returncode == 2
+    assert b"does not read" in done.stderr
+
+
+def test_profiles(qwen38):
+    listed = qwen38("profiles").stdout.decode()
+    assert "fp8" in listed
+    assert "demo" in listed
+    shown = qwen38("profiles", "show", "fp8").stdout.decode()
+    assert "fp8_block" in shown
+    assert "Qwen/Qwen3.8-27B-FP8" in shown
+    table = json.loads(qwen38("profiles", "show", "fp8", "--json").stdout)
+    assert 25e9 < table["stored_bytes"] < 35e9
+    done = qwen38("profiles", "show", "fp9")
+    assert done.returncode == 2
+    assert b"Did you mean 'fp8'?" in done.stderr
+    assert qwen38("profiles", "fp8").returncode == 2
+
+
+def test_doctor_speaks_in_sentences_with_mends(qwen38):
+    done = qwen38("doctor", "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == (0 if report["can_chat"] else 1)
+    topics = {one["topic"] for one in report["findings"]}
+    assert {"machine", "memory", "gpu", "packages", "chat", "terminal", "profile fp8"} <= topics
+    for one in report["findings"]:
+        assert one["sentence"].endswith(".")
+        assert one["mend"] or one["state"] == "good"
+    done = qwen38("doctor", "--model", "/no/such/folder")
+    assert done.returncode == 1
+    assert b"does not exist" in done.stdout
+
+
+def test_check_refuses_what_it_does_not_know(qwen38):
+    done = qwen38("check", "--family", "nrom", "--device", "cpu")
+    assert done.returncode == 2
+    assert b"nrom" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert qwen38("check", "--device", "tpu").returncode == 2
+
+
+def test_bench_round_writes_what_it_measured(qwen38, tmp_path):
+    target = tmp_path / "rounds.json"
+    done = qwen38(
+        *("bench", "round", "--shape", "demo", "--profile", "fp8", "--rows", "1,3"),
+        *("--context", "64", "--repetitions", "3", "--device", "cpu", "--json", str(target)),
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(target.read_text())
+    assert [one["rows"] for one in result["rounds"]] == [1, 3]
+    for one in result["rounds"]:
+        assert 0 < one["best_ms"] <= one["round_ms"]
+        assert one["share"] == one["gb_s"] / result["read_gb_s"]
+    for arguments in (("--rows", "33"), ("--rows", "x"), ("--shape", "28b"), ("--profile", "x")):
+        assert qwen38("bench", "round", "--device", "cpu", *arguments).returncode == 2

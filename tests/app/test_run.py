@@ -1,0 +1,184 @@
+"""One answer for scripts: stdout holds data only, and every failure has its sentence and code."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.app.conftest import ROOT
+
+ANSWER = "A volcano is a mountain that can erupt."
+
+
+def test_the_answer_is_byte_exact_on_a_pipe(scripted):
+    text = "raw \x1b[2J and \u202e bytes"
+    done = scripted([{"answer": text}], "run", "hello")
+    assert done.returncode == 0
+    assert done.stdout == text.encode()
+    assert done.stderr == b""
+
+
+def test_stdin_is_the_prompt_and_the_argument_wins(scripted):
+    done = scripted([], "run", "--json", input=b"what is a volcano?\n")
+    record = json.loads(done.stdout)
+    assert record["text"] == ANSWER
+    assert record["prompt_tokens"] == 8
+    done = scripted([], "run", "one", "--json", input=b"one two three four")
+    assert json.loads(done.stdout)["prompt_tokens"] == 5
+
+
+def test_the_record_has_what_other_tools_read(scripted):
+    done = scripted([], "run", "hi", "--json", "--seed", "7", "--temperature", "0")
+    record = json.loads(done.stdout)
+    for name in (
+        *("text", "token_ids", "finish_reason", "rounds", "ttft_s", "decode_tok_s"),
+        *("prefill_tok_s", "seed", "model", "profile", "drafter", "device"),
+    ):
+        assert name in record
+    assert record["seed"] == 7
+    assert record["sampling"]["temperature"] == 0
+    assert {"drafter", "rows", "accepted", "ms", "bytes"} <= set(record["rounds"][0])
+
+
+def test_thinking_and_notices_stay_off_stdout(scripted):
+    script = {"thinking": "let me see", "notice": "a slower \x1b[2J path"}
+    done = scripted([script], "run", "hi")
+    assert done.stdout == ANSWER.encode()
+    assert "a slower ␛[2J path".encode() in done.stderr
+
+
+def test_a_fresh_seed_is_drawn_and_told(scripted):
+    seeds = {json.loads(scripted([], "run", "hi", "--json").stdout)["seed"] for _ in range(2)}
+    assert len(seeds) == 2
+
+
+def test_token_ids_come_from_a_file(scripted, tmp_path):
+    path = tmp_path / "ids.json"
+    path.write_text("[1, 2, 3]")
+    assert scripted([], "run", "--ids", str(path), "--json").returncode == 0
+    path.write_text("1 two")
+    done = scripted([], "run", "--ids", str(path))
+    assert done.returncode == 2
+    assert b"holds no token ids" in done.stderr
+
+
+def test_the_replay_drafter_is_given_what_came_out(scripted):
+    done = scripted([], "run", "hi", "--drafter", "replay", "--json")
+    assert done.returncode == 0
+    assert b"something to replay" in done.stderr
+
+
+def test_refusals_are_sentences_with_their_codes(scripted, qwen38):
+    for arguments, code, words in (
+        (("run", ""), 2, b"The prompt is empty."),
+        (("run", "hi", "--draft-shape", "tree"), 2, b"not built yet"),
+        (("run", "hi", "--draft-shape", "chian"), 2, b"Did you mean 'chain'?"),
+        (("run", "hi", "--drafter", "mpt"), 2, b"Did you mean 'mtp'?"),
+        (("run", "hi", "--temperature", "-1"), 2, b"expected 0 to 10"),
+        (("run", "hi", "--set", "sampling.temprature=1"), 2, b"Did you mean"),
+        (("run", "hi", "--set", "nonsense"), 2, b"names no value"),
+        (("run", "hi", "--nonsense"), 2, b"No such option"),
+    ):
+        done = scripted([], *arguments)
+        assert done.returncode == code, arguments
+        assert words in done.stderr, arguments
+        assert b"Traceback" not in done.stderr
+        assert done.stdout == b""
+    done = qwen38("run", "hi", "--model", "/no/such/folder")
+    assert done.returncode == 3
+    assert b"does not exist" in done.stderr
+
+
+def test_empty_and_closed_standard_streams(scripted):
+    assert b"holds no prompt" in scripted([], "run", input=b" \n").stderr
+    closed = scripted([], "run", preexec_fn=lambda: os.close(0))
+    assert closed.returncode == 2
+    assert b"There is no prompt" in closed.stderr
+    no_output = scripted([], "run", "hi", preexec_fn=lambda: os.close(1))
+    assert no_output.returncode == 1
+    assert b"stdout is closed" in no_output.stderr
+    no_errors = scripted([{"notice": "slow"}], "run", "hi", preexec_fn=lambda: os.close(2))
+    assert no_errors.returncode == 0
+    assert no_errors.stdout == ANSWER.encode()
+
+
+def test_a_full_disk_behind_stdout(scripted, environment):
+    command = [sys.executable, "-m", "tests.app.driver", "[]", "run", "hi"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command, env=environment, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert b"No space left" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_megabyte_of_prompt(scripted):
+    done = scripted([], "run", "--json", input=b"word " * 200_000)
+    assert json.loads(done.stdout)["prompt_tokens"] == 200_004
+
+
+def test_an_engine_error_in_mid_answer_keeps_the_text(scripted):
+    done = scripted([{"fails_after": 1}], "run", "hi")
+    assert done.returncode == 1
+    assert done.stdout == b"A volcano is"
+    assert b"The scripted device was lost." in done.stderr
+
+
+def test_an_unforeseen_error_is_one_line_and_a_log(scripted, tmp_path):
+    done = scripted([{"crashes_after": 1}], "run", "hi")
+    assert done.returncode == 1
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) == 1
+    assert "RuntimeError: the scripted engine crashed" in lines[0]
+    log = next((tmp_path / "state" / "logs").iterdir())
+    assert str(log) in lines[0]
+    assert "Traceback" in log.read_text()
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(environment):
+    script = json.dumps([{"answer": "word " * 200, "round_s": 0.02}])
+    command = [sys.executable, "-m", "tests.app.driver", script, "run", "hi"]
+    with subprocess.Popen(
+        command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        child.stdout.read(1)
+        child.stdout.close()
+        assert child.wait(timeout=30) == 141
+        assert child.stderr.read() == b""
+
+
+def test_ctrl_c_finishes_with_what_there_is(environment):
+    script = json.dumps([{"answer": "word " * 400, "round_s": 0.02}])
+    command = [sys.executable, "-m", "tests.app.driver", script, "run", "hi", "--json"]
+    with subprocess.Popen(
+        command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        time.sleep(1.0)
+        child.send_signal(signal.SIGINT)
+        out, errors = child.communicate(timeout=30)
+    assert child.returncode == 130
+    record = json.loads(out)
+    assert record["finish_reason"] == "cancelled"
+    assert record["text"].startswith("word word")
+    assert b"Stopped" in errors
+
+
+def test_the_demo_gives_the_same_answer_twice(qwen38_process, tmp_path):
+    logits = tmp_path / "logits.safetensors"
+    records = [
+        json.loads(
+            qwen38_process(
+                *("run", "--json", "--seed", "1", "--max-tokens", "12", "--logits", str(logits)),
+                input=b"what is a volcano?\n",
+            ).stdout
+        )
+        for _ in range(2)
+    ]
+    assert records[0]["text"] == records[1]["text"]
+    assert records[0]["token_ids"] == records[1]["token_ids"]
+    assert records[0]["is_demo"]
+    assert logits.stat().st_size > 4 * 6000 * len(records[0]["token_ids"])

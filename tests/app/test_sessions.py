@@ -1,0 +1,316 @@
+"""A conversation is on disk before it counts, and no file, disk or second window loses it."""
+
+import json
+import resource
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from app.sessions import answer as answer_module
+from app.sessions.entries import ROOT
+from app.sessions.export import as_json, as_markdown, export_to
+from app.sessions.history import PromptHistory
+from app.sessions.logfile import LogFile
+from app.sessions.store import SessionError, SessionStore
+from engine.types import Message, Request, TurnEnded
+from tests.fakes.engine import Script, ScriptedEngine
+
+ROOT_FOLDER = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return SessionStore(tmp_path / "sessions")
+
+
+def a_record(**changes):
+    engine = ScriptedEngine([Script(thinking="let me see")])
+    request = Request(messages=(Message("user", "hello"),))
+    last = list(engine.generate(request, Event()))[-1]
+    assert isinstance(last, TurnEnded)
+    return replace(last.record, **changes)
+
+
+def words(session):
+    return [
+        (one.id, one.parent, one.content, one.reasoning, one.state, one.reason)
+        for one in session.path_messages()
+    ]
+
+
+def talk(session, question="What is a volcano?", record=None):
+    session.add_message("user", question)
+    writer = session.start_answer()
+    writer.append("thinking", "let me")
+    writer.append("answer", "A volcano")
+    return writer.finish(record or a_record())
+
+
+def test_nothing_is_on_disk_before_the_first_message(store):
+    session = store.create("m", "demo", "be brief")
+    session.set_system("be kind")
+    assert not store.folder.exists()
+    session.add_message("user", "hello")
+    session.close()
+    assert store.open(session.id).system == "be kind"
+
+
+def test_a_conversation_comes_back_as_it_was(store):
+    session = store.create("m", "demo", "be brief")
+    talk(session)
+    session.close()
+    again = store.open(session.id[:12])
+    assert words(again) == words(session)
+    assert again.request_messages()[0] == Message("system", "be brief")
+    before, after = session.path_messages()[1].record, again.path_messages()[1].record
+    assert [one.token_ids for one in after.rounds] == [one.token_ids for one in before.rounds]
+    assert after.rounds[0].ms == before.rounds[0].ms
+    assert after.ranges == before.ranges
+    assert after.decode_tok_s == pytest.approx(before.decode_tok_s)
+    assert again.warnings == []
+
+
+def test_the_file_is_private_and_the_answer_is_there_when_finish_returns(store):
+    session = store.create("m", "demo", "")
+    talk(session)
+    assert session.path.stat().st_mode & 0o077 == 0
+    last = json.loads(session.path.read_bytes().splitlines()[-1])
+    assert last["type"] == "end"
+    assert last["content"].startswith("A volcano is")
+
+
+def test_branches_are_siblings_and_one_of_them_is_current(store):
+    session = store.create("m", "demo", "")
+    first = talk(session)
+    second = session.start_answer(first.parent).abort("you stopped it")
+    assert [one.id for one in session.siblings(first.id)] == [first.id, second.id]
+    assert session.path_messages()[-1].id == second.id
+    session.select(first.id)
+    other = session.add_message("user", "another beginning", parent=ROOT)
+    assert session.path_messages() == [other]
+    session.select(session.newest_leaf(first.id))
+    session.close()
+    assert store.open(session.id).path_messages()[-1].id == first.id
+
+
+def test_parts_of_a_growing_answer_survive_a_crash(store, monkeypatch):
+    monkeypatch.setattr(answer_module, "PART_SECONDS", 0.0)
+    session = store.create("m", "demo", "")
+    session.add_message("user", "hello")
+    writer = session.start_answer()
+    writer.append("thinking", "hm ")
+    writer.append("answer", "A volc")
+    session.close()  # and the process dies here
+    again = store.open(session.id)
+    answer = again.path_messages()[-1]
+    assert (answer.content, answer.reasoning, answer.state) == ("A volc", "hm ", "stopped")
+    assert "cut off" in again.warnings[0]
+
+
+TAILS = {
+    "half a line": b'{"type":"mess',
+    "null bytes": b"\0" * 4096,
+    "no text": b"\xff\xfe\n",
+    "deep": b"[" * 10_000 + b"\n",
+    "a number": b"7\n",
+    "no type": b"{}\n",
+}
+
+
+@pytest.mark.parametrize("tail", TAILS.values(), ids=TAILS.keys())
+def test_a_damaged_tail_is_skipped_and_told(store, tail):
+    session = store.create("m", "demo", "")
+    talk(session)
+    session.close()
+    with session.path.open("ab") as file:
+        file.write(tail)
+    again = store.open(session.id)
+    assert words(again) == words(session)
+    assert "damaged" in again.warnings[0]
+    again.add_message("user", "and go on")
+    again.close()
+    assert store.open(session.id).path_messages()[-1].content == "and go on"
+
+
+def test_every_single_line_may_be_damaged(store):
+    session = store.create("m", "demo", "")
+    talk(session, "one")
+    talk(session, "two")
+    session.close()
+    whole = session.path.read_bytes().splitlines(keepends=True)
+    for index in range(len(whole)):
+        for damage in (b"", b"garbage\n", b'{"type":"message","id":5}\n'):
+            session.path.write_bytes(b"".join([*whole[:index], damage, *whole[index + 1 :]]))
+            kept = store.open(session.id, write=False).path_messages()
+            assert len(kept) >= 3
+
+
+def test_a_foreign_file_is_refused_and_not_listed(store):
+    store.folder.mkdir(parents=True)
+    (store.folder / "x.jsonl").write_text("not ours")
+    assert store.list() == []
+    with pytest.raises(SessionError, match="no session of this program"):
+        store.open("x")
+
+
+def test_the_second_window_goes_on_in_a_copy(store):
+    first = store.create("m", "demo", "be brief")
+    answer = talk(first)
+    second = store.open(first.id)
+    assert "another window" in second.warnings[0]
+    second.add_message("user", "from the second")
+    talk(first, "from the first")
+    first.close()
+    second.close()
+    assert second.id != first.id
+    assert [one.content for one in store.open(second.id).path_messages()] == [
+        "What is a volcano?",
+        answer.content,
+        "from the second",
+    ]
+    assert store.open(second.id).path_messages()[1].record is not None
+    assert len(store.open(first.id).path_messages()) == 4
+
+
+def test_a_full_disk_loses_nothing(store):
+    session = store.create("m", "demo", "")
+    session.add_message("user", "before")
+    size = session.path.stat().st_size
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, hard))
+    try:
+        answer = talk(session, "while full")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert len(session.warnings) == 1
+    assert "not on disk" in session.warnings[0]
+    assert not session.is_saved
+    assert session.path.stat().st_size == size
+    assert session.path_messages()[-1] == answer
+    session.add_message("user", "after")
+    assert session.is_saved
+    assert "on disk again" in session.warnings[1]
+    session.close()
+    assert [one.content for one in store.open(session.id).path_messages()] == [
+        one.content for one in session.path_messages()
+    ]
+
+
+def test_a_device_that_is_always_full_is_a_problem_not_an_exception():
+    log = LogFile(Path("/dev/full"))
+    assert isinstance(log.append({"type": "message"}), OSError)
+    assert log.num_waiting == 1
+    log.close()
+
+
+def test_an_unwritable_folder_keeps_the_conversation_in_memory(tmp_path):
+    (tmp_path / "file").write_text("")
+    store = SessionStore(tmp_path / "file" / "sessions")
+    session = store.create("m", "demo", "")
+    talk(session)
+    session.draft = "typed"
+    assert len(session.path_messages()) == 2
+    assert len(session.warnings) == 1
+    assert store.list() == []
+
+
+def test_sessions_that_are_not_kept_touch_no_disk(tmp_path):
+    session = SessionStore(tmp_path / "none", keep=False).create("m", "demo", "")
+    talk(session)
+    assert session.is_saved
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_list_is_newest_first_with_titles(store):
+    old = store.create("m", "demo", "")
+    talk(old, "old \x1b[2J question")
+    new = store.create("m", "demo", "")
+    talk(new, "new\nquestion")
+    new.rename("my title")
+    listed = store.list()
+    assert [one.title for one in listed] == ["my title", "old ␛[2J question"]
+    assert listed[0].num_messages == 2
+    assert store.latest() == listed[0]
+
+
+def test_delete_refuses_what_is_open_and_what_is_not_there(store):
+    session = store.create("m", "demo", "")
+    talk(session)
+    with pytest.raises(SessionError, match="open in another window"):
+        store.delete(session.id)
+    session.close()
+    assert store.delete(session.id) == session.id
+    with pytest.raises(SessionError, match="no session"):
+        store.delete(session.id)
+
+
+def test_the_draft_outlives_the_program(store):
+    session = store.create("m", "demo", "")
+    session.draft = "not sent ye\ud800t"
+    assert store.create("m", "demo", "").draft.startswith("not sent ye")
+    session.add_message("user", "sent")
+    session.draft = ""
+    assert store.create("m", "demo", "").draft == ""
+    session.draft = "the next one"
+    session.close()
+    assert store.open(session.id).draft == "the next one"
+
+
+def test_a_megabyte_of_paste_is_kept_to_the_last_byte(store):
+    session = store.create("m", "demo", "")
+    paste = "".join(chr(32 + index % 90) + "\n" * (index % 80 == 0) for index in range(1_000_000))
+    session.add_message("user", paste)
+    session.close()
+    assert store.open(session.id).path_messages()[0].content == paste
+
+
+def test_history_is_shared_and_leaves_out_what_begins_with_a_space(tmp_path):
+    path = tmp_path / "state" / "history.jsonl"
+    one, two = PromptHistory(path), PromptHistory(path)
+    one.add("first\nline two")
+    one.add(" a secret")
+    one.add("first\nline two")
+    two.add("second")
+    with path.open("ab") as file:
+        file.write(b"torn")
+    assert PromptHistory(path).entries() == ["first\nline two", "second"]
+    assert PromptHistory(Path("/proc/none/history")).add("x") is not None
+
+
+def test_two_processes_append_whole_entries(tmp_path):
+    program = (
+        "import sys; from pathlib import Path; from app.sessions.history import PromptHistory\n"
+        "h = PromptHistory(Path(sys.argv[1]))\n"
+        "for i in range(50): h.add(sys.argv[2] * 1000 + str(i))"
+    )
+    path = tmp_path / "history.jsonl"
+    children = [
+        subprocess.Popen([sys.executable, "-c", program, path, name], cwd=ROOT_FOLDER)
+        for name in "ab"
+    ]
+    assert [child.wait() for child in children] == [0, 0]
+    assert len(PromptHistory(path).entries()) == 100
+
+
+def test_exports_hold_every_word(store, tmp_path):
+    session = store.create("m", "demo", "be brief")
+    first = talk(session)
+    session.start_answer(first.parent).abort("stopped")
+    session.select(first.id)
+    text = as_markdown(session)
+    assert "## You\n\nWhat is a volcano?" in text
+    assert "> let me see" in text
+    data = json.loads(as_json(session))
+    assert len(data["messages"]) == 3
+    assert data["messages"][1]["record"]["token_ids"] == list(first.record.token_ids)
+    target = tmp_path / "talk.md"
+    export_to(session, target)
+    assert target.read_text() == text
+    with pytest.raises(SessionError, match="exists already"):
+        export_to(session, target)
+    with pytest.raises(SessionError, match="cannot be written"):
+        export_to(session, tmp_path / "no" / "talk.md")

@@ -1,0 +1,60 @@
+"""One table of commands, and settings that change while the app runs."""
+
+import pytest
+
+from app.live import LiveSettings
+from app.slash import SLASH_COMMANDS, help_text, message_text, parse_slash
+from engine.errors import RequestError, SettingsError
+from engine.settings.declared import KNOWN
+from engine.settings.registry import Resolved
+
+
+def live():
+    return LiveSettings.of({name: Resolved(one.default, "default") for name, one in KNOWN.items()})
+
+
+def test_commands_are_told_from_messages():
+    assert parse_slash("/set temperature 0.5")[1] == "temperature 0.5"
+    assert parse_slash("  /regen ")[0].name == "redo"
+    for text in ("hello", "/etc/hosts is a file", "//help", "/ and", "/Set x", ""):
+        assert parse_slash(text) is None
+    assert message_text("//help") == "/help"
+    assert message_text("/etc/hosts") == "/etc/hosts"
+
+
+def test_an_unknown_command_is_refused_with_the_nearest():
+    with pytest.raises(RequestError, match="Did you mean 'export'"):
+        parse_slash("/exprt")
+    with pytest.raises(RequestError, match="takes nothing"):
+        parse_slash("/new conversation")
+
+
+def test_every_command_is_in_the_help():
+    assert all(one.usage in help_text() for one in SLASH_COMMANDS)
+
+
+def test_a_live_setting_changes_and_says_so():
+    settings = live()
+    assert settings.set("temperature", "0.5") == "sampling.temperature is 0.5 (/set)."
+    assert settings.settings.sampling.temperature == 0.5
+    assert "next conversation" in settings.set("chat.system", "be brief")
+    settings.set("top-k", "")
+    assert settings.settings.sampling.top_k is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("temprature", "1", "Did you mean"),
+        ("temperature", "hot", "expected a number"),
+        ("temperature", "11", "expected 0 to 10"),
+        ("model.device", "cpu", "at the start only"),
+        ("theme", "drak", "Did you mean 'dark'"),
+    ],
+)
+def test_a_bad_change_is_refused_and_changes_nothing(name, value, words):
+    settings = live()
+    before = settings.settings
+    with pytest.raises(SettingsError, match=words):
+        settings.set(name, value)
+    assert settings.settings == before

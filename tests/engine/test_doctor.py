@@ -1,0 +1,48 @@
+"""The doctor finds what would stop a chat before the chat does."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine import doctor
+from engine.settings.declared import load_settings
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    found, _ = load_settings({"paths.data": tmp_path, "paths.state": tmp_path})
+    return found
+
+
+def findings(settings):
+    return {one.topic: one for one in doctor.examine(settings)}
+
+
+def test_a_broken_checkpoint_is_found(settings, tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text("{")
+    chat = findings(replace(settings, model=replace(settings.model, dir=folder)))["chat"]
+    assert chat.state == "bad"
+    assert "config.json" in chat.sentence
+
+
+def test_too_little_memory_is_found(settings, monkeypatch):
+    monkeypatch.setattr(doctor, "available_bytes", lambda _: 1000)
+    found = findings(settings)
+    assert "more than the 0.0 GB" in found["profile fp8"].sentence
+
+
+def test_a_folder_that_cannot_be_written_is_found(settings, tmp_path):
+    (tmp_path / "file").write_text("")
+    state = findings(
+        replace(settings, paths=replace(settings.paths, state=tmp_path / "file" / "x"))
+    )["state"]
+    assert state.state == "note"
+    assert "cannot be written" in state.sentence
+
+
+def test_ram_is_read():
+    total, available = doctor.memory_bytes()
+    assert 0 < available <= total
