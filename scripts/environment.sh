@@ -31,16 +31,30 @@ has_nvidia_gpu() { command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/
 # What an installed environment was made from; a change makes the next call install again.
 fingerprint() { { cat "$root/pyproject.toml" "$root/scripts/environment.sh"; echo "$1"; has_nvidia_gpu && echo gpu; } | cksum; }
 
-run_step() { # run_step WHAT COMMAND...: shows progress, keeps the log, says what to do when it fails
-    local what="$1" log="$venv/install.log" started=$SECONDS
+# try_step WHAT COMMAND...: runs it, shows its last line of output on a terminal, keeps the log
+try_step() {
+    local what="$1" log="$venv/install.log" started=$SECONDS pid
     shift
     say "$what ..."
-    if ! "$@" >>"$log" 2>&1; then
-        tail -n 15 "$log" >&2
-        fail "$what failed; the whole log is $log." \
-            "Check the network and the disk (about 3 GB are needed), then run the same command again."
-    fi
+    "$@" >>"$log" 2>&1 &
+    pid=$!
+    trap 'kill $pid 2>/dev/null; exit 130' INT TERM
+    while kill -0 "$pid" 2>/dev/null; do
+        sleep 0.5
+        [ -t 2 ] && printf '\r\033[K  %3d s  %.70s' "$((SECONDS - started))" "$(tail -n 1 "$log")" >&2
+    done
+    trap - INT TERM
+    [ -t 2 ] && printf '\r\033[K' >&2
+    wait "$pid" || return 1
     say "$what: done in $((SECONDS - started)) s"
+}
+
+# run_step WHAT COMMAND...: the same, and ends with what to do when it fails
+run_step() {
+    try_step "$@" && return
+    tail -n 15 "$venv/install.log" >&2
+    fail "$1 failed; the whole log is $venv/install.log." \
+        "Check the network and the disk (about 3 GB are needed), then run the same command again."
 }
 
 install_torch() {
@@ -51,9 +65,8 @@ install_torch() {
     fi
     # PyTorch's own index has CPU builds of 200 MB where the general one may only have CUDA builds;
     # a machine that names a wheel folder of its own is served from there.
-    if [ -z "${PIP_FIND_LINKS:-}" ] && "${pip[@]}" --index-url "$torch_cpu_index" \
-        "torch==$torch_cpu" >>"$venv/install.log" 2>&1; then
-        say "installed torch $torch_cpu for the CPU"
+    if [ -z "${PIP_FIND_LINKS:-}" ] && try_step "installing torch $torch_cpu for the CPU (200 MB)" \
+        "${pip[@]}" --index-url "$torch_cpu_index" "torch==$torch_cpu"; then
         return
     fi
     run_step "installing torch $torch_cpu" "${pip[@]}" "torch==$torch_cpu"

@@ -1,0 +1,117 @@
+"""One turn on the transcript: pieces as text arrives, and their final form at the end."""
+
+from app.sessions.entries import MessageEntry
+from app.tui.answer import TailPiece, ThinkingPiece, finished_pieces
+from app.tui.blocks import Block, has_references
+from app.tui.pieces import (
+    AnswerTitlePiece,
+    BlockPiece,
+    FootPiece,
+    NoticePiece,
+    Piece,
+    PromptPiece,
+    Tone,
+)
+from app.tui.transcript import Transcript
+from app.visible import visible
+from engine.records import TurnRecord
+
+STOPPED = {
+    "cancelled": "stopped, the text is kept",
+    "length": "reached the longest answer (sampling.max_tokens)",
+    "context_full": "the context is full: begin a new conversation with Ctrl+N",
+    "interrupted": "cut off",
+    "error": "ended by an error",
+}
+"""What the foot of an answer says about an end that was not the model's own."""
+
+
+class AnswerView:
+    """The pieces of the answer in progress."""
+
+    def __init__(self, transcript: Transcript, name: str, at: str, mode: str) -> None:
+        self._transcript = transcript
+        self._thinking = ThinkingPiece(mode)
+        self._thinking.is_streaming = True
+        self._tail = TailPiece()
+        self._tail.gap = 0
+        self._blocks: list[BlockPiece] = []
+        self._text: list[str] = []
+        transcript.append(AnswerTitlePiece(name, at), self._thinking, self._tail)
+
+    def think(self, text: str, seconds: float) -> None:
+        """Show more thinking."""
+        self._thinking.feed(visible(text))
+        self._thinking.seconds = seconds
+        self._tail.gap = 1
+        self._transcript.changed(self._thinking)
+
+    def write(self, text: str) -> None:
+        """Show more of the answer."""
+        text = visible(text)
+        self._text.append(text)
+        if self._thinking.is_streaming:
+            self._fold_thinking()
+        sealed = self._tail.feed(text)
+        for block in sealed:
+            self._seal(block)
+        self._transcript.changed(self._tail)
+
+    def raise_notice(self, piece: NoticePiece) -> None:
+        """Show a notice above what is being written."""
+        self._transcript.insert_before(self._tail, piece)
+
+    def finish(self, entry: MessageEntry, record: TurnRecord | None, note: str = "") -> None:
+        """Show the answer as it was kept, and how it went."""
+        self._fold_thinking()
+        content = visible(entry.content)
+        if content == "".join(self._text) and not has_references(content):
+            for block in self._tail.cutter.finish():
+                self._seal(block)
+        else:
+            self._replace_blocks(entry.content)
+        self._transcript.changed(self._tail)
+        self._transcript.insert_before(self._tail, *foot_of(entry, record, note))
+        self._transcript.take_away(self._tail)
+
+    def _fold_thinking(self) -> None:
+        self._thinking.is_streaming = False
+        self._thinking.forget()
+        self._transcript.changed(self._thinking)
+
+    def _seal(self, block: Block) -> None:
+        piece = BlockPiece(block, gap=self._tail.gap)
+        self._tail.gap = 1
+        self._blocks.append(piece)
+        self._transcript.insert_before(self._tail, piece)
+
+    def _replace_blocks(self, content: str) -> None:
+        for piece in self._blocks:
+            self._transcript.take_away(piece)
+        gap = 1 if self._thinking.source else 0
+        fresh = finished_pieces(content, first_gap=gap)
+        self._transcript.insert_before(self._tail, *fresh)
+
+
+def pieces_of(entry: MessageEntry, name: str, at: str, mode: str) -> list[Piece]:
+    """The pieces of a message that is complete."""
+    if entry.role == "user":
+        return [PromptPiece(entry.content, at)]
+    pieces: list[Piece] = [AnswerTitlePiece(name, at)]
+    if entry.reasoning:
+        pieces.append(ThinkingPiece(mode, entry.reasoning))
+    pieces += finished_pieces(entry.content, first_gap=1 if entry.reasoning else 0)
+    return [*pieces, *foot_of(entry, entry.record)]
+
+
+def foot_of(entry: MessageEntry, record: TurnRecord | None, note: str = "") -> list[Piece]:
+    """What stands below an answer: its figures, and why it ended if not by itself."""
+    reason = note or (STOPPED.get(entry.reason, entry.reason) if entry.state == "stopped" else "")
+    parts = [reason] if reason else []
+    if record is not None and record.token_ids:
+        parts.append(f"{len(record.token_ids)} tokens")
+        if record.decode_tok_s:
+            parts.append(f"{record.decode_tok_s:.1f} tok/s")
+        parts.append(f"first after {record.ttft_s:.2f} s")
+    tone: Tone = "warning" if reason else "info"
+    return [FootPiece(parts, tone)] if parts else []

@@ -1,0 +1,361 @@
+"""The chat's Textual app: puts the parts together and gives every key its part; no rules."""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual import on
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import BindingType
+from textual.screen import Screen
+from textual.widgets import TextArea
+
+from app.live import LiveSettings
+from app.sessions.history import PromptHistory
+from app.sessions.session import Session
+from app.sessions.store import SessionStore
+from app.slash import SLASH_COMMANDS, message_text
+from app.tui import clipboard
+from app.tui.answer import THINKING_MODES, ThinkingPiece
+from app.tui.clock import Clock
+from app.tui.commands import Commands
+from app.tui.composer import Composer
+from app.tui.conversation import Conversation
+from app.tui.drafts import DraftKeeper
+from app.tui.editor import edit_outside
+from app.tui.keymap import APP_BINDINGS, KEYS
+from app.tui.lines import Line, figures_text, header_text
+from app.tui.pieces import BlockPiece
+from app.tui.screens.help import HelpScreen
+from app.tui.screens.resume import ResumeScreen
+from app.tui.state import complete, completion_hint, state_text
+from app.tui.theme import NAMES, THEMES, Look, get_look
+from app.tui.transcript import Transcript
+from app.tui.worker import EngineWorker
+from engine.errors import EngineError
+from engine.settings import environment
+
+HINT_SECONDS = 4.0
+TWICE_SECONDS = 1.5
+"""How soon the second press of a key has to follow the first."""
+
+WORK_SECONDS = 0.004
+"""Most time a paint spends on colouring code."""
+
+_OWN_ACTIONS = {key.action for key in KEYS if key.is_bound}
+_OVER_SHEETS = {"quit", "interrupt", "redraw"}
+
+
+class ChatApp(App[None]):
+    """Composition and keys."""
+
+    CSS_PATH = "chat.tcss"
+    TITLE = "qwen38"
+    BINDINGS: ClassVar[list[BindingType]] = APP_BINDINGS
+    VERTICAL_BREAKPOINTS = [  # noqa: RUF012  (declared so by Textual)
+        (0, "-low"),
+        (16, "-mid"),
+        (30, "-tall"),
+    ]
+
+    def __init__(
+        self,
+        live: LiveSettings,
+        store: SessionStore,
+        history: PromptHistory,
+        worker: EngineWorker,
+        session: Session | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__()
+        for theme in THEMES:
+            self.register_theme(theme)
+        self._live = live
+        self._store = store
+        self._history = history
+        self._worker = worker
+        self._clock = clock or Clock()
+        self._hint = ""
+        self._hint_until = 0.0
+        self._armed = ""
+        self._armed_until = 0.0
+        self._transcript = Transcript(self._look_now())
+        self._composer = Composer(history.entries, id="composer")
+        self._header, self._state, self._figures = (
+            Line(id=name) for name in ("header", "state", "figures")
+        )
+        self.chat = Conversation(store, worker, self._transcript, live, self._clock, session)
+        self._drafts = DraftKeeper(self._clock)
+        self._commands = Commands(self, self.chat, live)
+
+    def compose(self) -> ComposeResult:
+        """Put the parts together."""
+        yield self._header
+        yield self._transcript
+        yield self._state
+        yield self._composer
+        yield self._figures
+
+    def on_mount(self) -> None:
+        """Show the conversation, then load the model beside it."""
+        self.settings_changed()
+        self._composer.complete = complete
+        self._composer.focus()
+        self._composer.put(self.chat.session.draft)
+        self.chat.show()
+        self._worker.start()
+        fps = self._live.settings.chat.fps or (10 if environment.over_ssh() else 20)
+        self.set_interval(1 / fps, self.tick)
+
+    # the clock
+
+    def tick(self) -> None:
+        """Take what happened since the last paint, and paint it."""
+        self.chat.take(self._worker.drain())
+        self._transcript.work(WORK_SECONDS)
+        self._drafts.save(self.chat.session, self._composer)
+        self.chat.tell_warnings()
+        self._paint_frame()
+
+    def _paint_frame(self) -> None:
+        chat, look, width = self.chat, self._transcript.look, self.size.width
+        seconds = self._clock.seconds()
+        title = chat.session.title if chat.session.messages else "new conversation"
+        busy = "answering" if chat.is_busy else {"idle": "ready"}.get(chat.phase, chat.phase)
+        self._header.show(header_text(title, chat.info, busy, width, look))
+        hint = self._hint if seconds < self._hint_until else self._standing_hint()
+        self._state.show(state_text(chat, seconds, hint, width, look))
+        self._figures.show(figures_text(chat.rates, chat.info, width, look, live=chat.is_busy))
+        self._composer.has_queued = bool(chat.queued)
+        preview = " ".join(chat.queued.split())[: max(width - 40, 10)]
+        note = f" queued: {preview} (Up takes it back) " if preview else ""
+        self._composer.show_note(note)
+
+    def _standing_hint(self) -> str:
+        if found := completion_hint(self._composer.text[:200]):
+            return found
+        if not self._transcript.is_following:
+            return f"{self._transcript.look.signs.down} holding the view: End follows again"
+        return ""
+
+    def hint(self, sentence: str) -> None:
+        """Say something for a few seconds in the line above the box."""
+        self._hint = sentence
+        self._hint_until = self._clock.seconds() + HINT_SECONDS
+        self._paint_frame()
+
+    def _is_second(self, what: str) -> bool:
+        """Whether the same thing was wanted a moment ago; notes it otherwise."""
+        now = self._clock.seconds()
+        is_second = self._armed == what and now < self._armed_until
+        self._armed, self._armed_until = ("", 0.0) if is_second else (what, now + TWICE_SECONDS)
+        return is_second
+
+    # appearance
+
+    def _look_now(self) -> Look:
+        chat = self._live.settings.chat
+        return get_look(NAMES[chat.theme], ascii_only=chat.ascii)
+
+    def settings_changed(self) -> None:
+        """Bring the screen in line with the settings."""
+        chat = self._live.settings.chat
+        self.theme = NAMES[chat.theme]
+        self.set_class(chat.ascii, "-ascii")
+        self._transcript.set_look(self._look_now())
+        for piece in self._transcript.pieces:
+            if isinstance(piece, ThinkingPiece) and piece.mode != chat.show_thinking:
+                piece.set_mode(chat.show_thinking)
+                self._transcript.changed(piece)
+        self._transcript.settle()
+
+    @on(TextArea.Changed)
+    def _resize_box(self) -> None:
+        self._drafts.touch()
+        most = max(self.size.height // 3, 1)
+        frame = 0 if self.size.height < 16 else 2
+        self._composer.styles.height = min(self._composer.wanted_rows, most) + frame
+
+    def on_resize(self) -> None:
+        """Fit the box and the frame to the terminal, once the app itself knows its new size."""
+        self.call_later(self._fit)
+
+    def _fit(self) -> None:
+        self._resize_box()
+        self._paint_frame()
+
+    # messages
+
+    @on(Composer.Submitted)
+    def _submitted(self, event: Composer.Submitted) -> None:
+        if self._commands.run(event.text) or self.chat.submit(message_text(event.text)):
+            self._remember(event.text)
+        else:
+            self.hint("one message is queued already: Esc stops the answer, Up takes it back")
+
+    def _remember(self, text: str) -> None:
+        problem = self._history.add(text)
+        self._composer.clear_all()
+        self._drafts.save(self.chat.session, self._composer, now=True)
+        if problem is not None:
+            self.hint(f"the prompt history is not on disk: {problem.strerror}")
+
+    @on(Composer.EndOfFile)
+    async def _end_of_file(self) -> None:
+        await self.action_quit()
+
+    @on(Composer.QueueWanted)
+    def _take_queued(self) -> None:
+        self._composer.put(self.chat.take_queued())
+
+    @on(Transcript.CopyRequested)
+    def _copy_wanted(self, event: Transcript.CopyRequested) -> None:
+        if event.whole:
+            self._commands.run("/copy")
+            return
+        piece = event.piece or next(
+            (one for one in reversed(self._transcript.pieces)
+             if isinstance(one, BlockPiece) and one.is_code), None,
+        )  # fmt: skip
+        if piece is not None and piece.source:
+            self.copy_text(piece.source)
+        else:
+            self.hint("nothing to copy here: j and k move between blocks")
+
+    def copy_text(self, text: str) -> None:
+        """Copy a text, and say which way it went."""
+        if clipboard.fits(text):
+            self.copy_to_clipboard(text)
+            inside = environment.inside_multiplexer()
+            self.hint(clipboard.how_copied(text, inside_multiplexer=inside))
+            return
+        try:
+            path = clipboard.copy_to_file(text, self._live.settings.state_dir)
+        except OSError as problem:
+            self.hint(f"too long for the clipboard, and no file: {problem.strerror}")
+        else:
+            self.hint(f"too long for the clipboard: it is in {path}")
+
+    # keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Our keys sleep while a sheet is open over the chat."""
+        del parameters
+        if action in _OWN_ACTIONS and len(self.screen_stack) > 1:
+            return action in _OVER_SHEETS
+        return True
+
+    def action_stop(self) -> None:
+        """Stop what runs; with nothing running, the second press clears the box into history."""
+        if self.chat.stop():
+            return
+        if self.focused is not self._composer:
+            self._composer.focus()
+        elif self._composer.text and self._is_second("clear"):
+            self._history.add(self._composer.take())
+        elif self._composer.text:
+            self.hint("Esc again clears the box; Up brings the text back")
+
+    def action_interrupt(self) -> None:
+        """Copy a selection, else stop, else clear the box, else quit at the second press."""
+        selected = self._composer.selected_text or self.screen.get_selected_text()
+        if selected:
+            self.copy_text(selected)
+            self.screen.clear_selection()
+        elif self.chat.stop():
+            return
+        elif self._composer.text:
+            self._history.add(self._composer.take())
+        elif self._is_second("quit"):
+            self.leave()
+        else:
+            self.hint("Ctrl+C again quits")
+
+    async def action_quit(self) -> None:
+        """Quit; while an answer is written only at the second press."""
+        if self.chat.is_busy and not self._is_second("quit"):
+            self.hint("an answer is being written: Ctrl+Q again quits and keeps its text")
+        else:
+            self.leave()
+
+    def leave(self, return_code: int = 0) -> None:
+        """End the app; draft and answer are kept."""
+        self._drafts.save(self.chat.session, self._composer, now=True)
+        self.exit(return_code=return_code)
+
+    def action_new(self) -> None:
+        """Begin a new conversation."""
+        if self._is_free():
+            self.chat.begin_new()
+
+    def action_regenerate(self) -> None:
+        """Answer the last message once more."""
+        if self._is_free() and not self.chat.regenerate():
+            self.hint("there is no message to answer again")
+
+    def action_resume(self) -> None:
+        """Choose an earlier conversation."""
+        if self._is_free():
+            screen = ResumeScreen(self._store, self.chat.session.id, self._transcript.look)
+            self.push_screen(screen, self._resume)
+
+    def _resume(self, session_id: str | None) -> None:
+        if session_id is None:
+            return
+        self._drafts.save(self.chat.session, self._composer, now=True)
+        try:
+            self.chat.resume(session_id)
+        except EngineError as error:
+            self.chat.notice(error.title, str(error), "error")
+            return
+        if draft := self.chat.session.draft:
+            self._composer.put(draft)
+
+    def _is_free(self) -> bool:
+        if self.chat.is_busy:
+            self.hint("an answer is being written: Esc stops it")
+        return not self.chat.is_busy
+
+    def action_thinking(self) -> None:
+        """Show thinking the next way."""
+        at = THINKING_MODES.index(self._live.settings.chat.show_thinking)
+        mode = THINKING_MODES[(at + 1) % len(THINKING_MODES)]
+        self._live.set("chat.show_thinking", mode)
+        self.settings_changed()
+        self.hint(f"thinking is shown {mode}")
+
+    def action_edit(self) -> None:
+        """Write the message in the person's own editor."""
+        text, problem = edit_outside(self, self._composer.full_text)
+        if problem:
+            self.hint(problem)
+        else:
+            self._composer.put(text)
+
+    def action_help(self) -> None:
+        """Show keys, commands and what the figures mean."""
+        self.push_screen(HelpScreen(self._transcript.look))
+
+    def action_redraw(self) -> None:
+        """Draw the screen anew."""
+        self.refresh(repaint=True, layout=True)
+        self.screen.refresh(repaint=True, layout=True)
+
+    def action_page_up(self) -> None:
+        """Scroll the conversation up, wherever the focus is."""
+        self._transcript.action_page_up()
+
+    def action_page_down(self) -> None:
+        """Scroll the conversation down, wherever the focus is."""
+        self._transcript.action_page_down()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Our commands in the palette, from the table of slash commands."""
+        del screen
+        for one in SLASH_COMMANDS:
+            yield SystemCommand(f"/{one.name}", one.help, lambda name=one.name: self._palette(name))
+        for theme in NAMES:
+            line = f"set theme {theme}"
+            yield SystemCommand(f"/{line}", "colours", lambda line=line: self._palette(line))
+
+    def _palette(self, line: str) -> None:
+        self._commands.run(f"/{line}")

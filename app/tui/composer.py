@@ -1,0 +1,158 @@
+"""Where the person writes: several lines, history, long pastes, nothing ever lost.
+
+Enter sends. A new line is Alt+Enter, Ctrl+J, Shift+Enter where the terminal reports it, or a
+backslash at the end. Knows neither the engine nor the disk.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import TextArea
+
+from app.tui.paste import PastedTexts
+from app.visible import visible
+
+NEWLINE_KEYS = ("ctrl+j", "alt+enter", "shift+enter", "ctrl+enter")
+MAX_ROWS = 8
+PLACEHOLDER = "Write a message: Enter sends, Alt+Enter is a new line"
+
+
+class Composer(TextArea):
+    """The message box."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+d", "end_of_file", show=False, priority=True),
+    ]
+
+    class Submitted(Message):
+        """The person pressed Enter."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    class EndOfFile(Message):
+        """Ctrl+D in an empty box."""
+
+    class QueueWanted(Message):
+        """The person wants the queued message back."""
+
+    def __init__(self, history: Callable[[], list[str]], **options: str) -> None:
+        super().__init__(
+            soft_wrap=True,
+            tab_behavior="focus",
+            show_line_numbers=False,
+            highlight_cursor_line=False,
+            compact=True,
+            placeholder=PLACEHOLDER,
+            **options,  # pyright: ignore[reportArgumentType]
+        )
+        self._history = history
+        self._back = 0
+        self._kept = ""
+        self._note = ""
+        self._pastes = PastedTexts()
+        self.has_queued = False
+        self.complete: Callable[[str], str | None] = lambda _: None
+
+    @property
+    def full_text(self) -> str:
+        """The message with its pastes in full."""
+        return self._pastes.expand(self.text)
+
+    def put(self, text: str) -> None:
+        """Show a text to go on with; a long one as a sign."""
+        self._pastes = PastedTexts()
+        self.text = self._pastes.shorten(visible(text))
+        self.move_cursor(self.document.end)
+
+    def clear_all(self) -> None:
+        """Empty the box."""
+        self._back = 0
+        self.put("")
+
+    def take(self) -> str:
+        """Empty the box and return what stood there."""
+        text = self.full_text
+        self.clear_all()
+        return text
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.key == "enter":
+            event.stop()
+            event.prevent_default()
+            self._enter()
+        elif event.key in NEWLINE_KEYS:
+            event.stop()
+            event.prevent_default()
+            self.insert("\n")
+        elif self._takes_history(event.key):
+            event.stop()
+            event.prevent_default()
+        elif event.key == "tab" and (whole := self.complete(self.text)):
+            event.stop()
+            event.prevent_default()
+            self.put(whole)
+        else:
+            await super()._on_key(event)
+
+    def _enter(self) -> None:
+        row, column = self.cursor_location
+        line = self.document.get_line(row)
+        if column == len(line) and line.endswith("\\"):
+            self.delete((row, column - 1), (row, column))
+            self.insert("\n")
+        elif self.text.strip():
+            self.post_message(self.Submitted(self.full_text))
+
+    def _takes_history(self, key: str) -> bool:
+        forced = key in ("ctrl+up", "ctrl+down")
+        if key in ("up", "ctrl+up") and (forced or self.cursor_at_first_line):
+            if self.has_queued and not self.text:
+                self.post_message(self.QueueWanted())
+                return True
+            return self._walk(1)
+        if key in ("down", "ctrl+down") and (forced or self.cursor_at_last_line):
+            return self._walk(-1)
+        return False
+
+    def _walk(self, step: int) -> bool:
+        entries = self._history()
+        at = self._back + step
+        if not 0 <= at <= len(entries):
+            return False
+        if self._back == 0:
+            self._kept = self.full_text
+        self._back = at
+        self.put(self._kept if at == 0 else entries[-at])
+        return True
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        text = visible(event.text.replace("\r\n", "\n").replace("\r", "\n"))
+        if result := self._replace_via_keyboard(self._pastes.shorten(text), *self.selection):
+            self.move_cursor(result.end_location)
+
+    def show_note(self, note: str) -> None:
+        """Say something on the lower edge of the box."""
+        text = visible(note)
+        if self._note != text:
+            self._note = text
+            self.border_subtitle = Content(text)  # no str, which would be markup
+
+    def action_end_of_file(self) -> None:
+        """Quit when the box is empty, else delete what stands right of the cursor."""
+        if self.text:
+            self.action_delete_right()
+        else:
+            self.post_message(self.EndOfFile())
+
+    @property
+    def wanted_rows(self) -> int:
+        """Rows that the text would fill, up to the most that the box takes."""
+        return max(1, min(self.wrapped_document.height, MAX_ROWS))

@@ -1,0 +1,327 @@
+"""The life of a conversation: what is asked, what is queued, what is kept, and in which order.
+
+An answer is on disk before it is shown complete. Knows the transcript it shows itself on, but no
+key, no command and no layout.
+"""
+
+from dataclasses import replace
+from typing import Literal
+
+from app.live import LiveSettings
+from app.opening import DEMO_NOTICE, request_of
+from app.sessions.session import AnswerWriter, Session
+from app.sessions.store import SessionStore
+from app.tui.answer_view import AnswerView, pieces_of
+from app.tui.clock import Clock
+from app.tui.pieces import NoticePiece, Piece, PromptPiece, Tone
+from app.tui.rates import TurnRates, rates_of
+from app.tui.transcript import Transcript
+from app.tui.worker import EngineOpened, EngineWorker, OpenFailed, TurnFailed, WorkerEvent
+from engine.errors import EngineError
+from engine.records import TurnRecord
+from engine.types import (
+    EngineInfo,
+    LoadProgressed,
+    NoticeRaised,
+    PromptProgressed,
+    RoundEnded,
+    TextArrived,
+    TurnEnded,
+)
+
+Phase = Literal["loading", "unloaded", "idle", "reading", "thinking", "writing", "stopping"]
+
+
+class Conversation:
+    """One window's conversation; the app tells it what the person wants and what the engine did."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        worker: EngineWorker,
+        transcript: Transcript,
+        live: LiveSettings,
+        clock: Clock,
+        session: Session | None,
+    ) -> None:
+        self._store = store
+        self._worker = worker
+        self._transcript = transcript
+        self._live = live
+        self._clock = clock
+        self._view: AnswerView | None = None
+        self._writer: AnswerWriter | None = None
+        self._num_warnings = 0
+        self.info: EngineInfo | None = None
+        self.session = session or self._fresh_session()
+        self.phase: Phase = "loading"
+        self.load: LoadProgressed | None = None
+        self.rates: TurnRates | None = None
+        self.queued = ""
+        self.began_at = 0.0
+
+    # what the person does
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is in progress."""
+        return self._writer is not None
+
+    def show(self) -> None:
+        """Show the whole conversation."""
+        mode = self._live.settings.chat.show_thinking
+        pieces = self._opening_pieces()
+        for entry in self.session.path_messages():
+            pieces += pieces_of(entry, self._name, self._clock.minute(entry.at), mode)
+        self._transcript.reset(pieces)
+        record = self._last_record()
+        self.rates = rates_of(record) if record is not None else None
+        self.tell_warnings()
+
+    def submit(self, text: str) -> bool:
+        """Send a message, or queue it; False when it has to wait in the box."""
+        if self.phase == "unloaded":
+            self.load_again()
+        if self.phase == "loading" or self.is_busy:
+            if self.queued:
+                return False
+            self.queued = text
+            return True
+        self._ask(text)
+        return True
+
+    def take_queued(self) -> str:
+        """Take the queued message back."""
+        text, self.queued = self.queued, ""
+        return text
+
+    def regenerate(self) -> bool:
+        """Answer the last message again, as a branch; False when there is nothing to answer."""
+        path = self.session.path_messages()
+        prompts = [one for one in path if one.role == "user"]
+        if self.is_busy or self.phase != "idle" or not prompts:
+            return False
+        self.session.select(prompts[-1].id)
+        self.show()
+        self._start_answer()
+        return True
+
+    def stop(self) -> bool:
+        """Stop the load or the answer; False when nothing runs."""
+        if self.phase == "loading":
+            self._worker.cancel_load()
+        elif self.is_busy:
+            self.phase = "stopping"
+            self._worker.stop()
+        else:
+            return False
+        return True
+
+    def load_again(self) -> None:
+        """Try to load the model once more."""
+        self.phase, self.load = "loading", None
+        self._worker.start()
+
+    def begin_new(self) -> None:
+        """Begin an empty conversation; this one stays on disk."""
+        self._change_to(self._fresh_session())
+
+    def resume(self, session_id: str) -> None:
+        """Go on with an earlier conversation; raises ``SessionError``."""
+        if session_id != self.session.id:
+            self._change_to(self._store.open(session_id))
+
+    def close(self) -> None:
+        """Keep what has arrived of an answer in progress, and let go of the file."""
+        for event in self._worker.drain():
+            if self._writer is not None and isinstance(event, TextArrived):
+                self._writer.append(event.channel, event.text)
+            elif self._writer is not None and isinstance(event, TurnEnded):
+                self._writer.finish(event.record)
+                self._writer = None
+        if self._writer is not None:
+            self._writer.abort("interrupted")
+            self._writer = None
+        self.session.close()
+
+    # what the engine did
+
+    def take(self, events: list[WorkerEvent]) -> None:
+        """Show and keep what happened since the last paint."""
+        for event in _merged(events):
+            self._take_one(event)
+        if events:
+            self._transcript.settle()
+
+    def _take_one(self, event: WorkerEvent) -> None:
+        match event:
+            case LoadProgressed():
+                self.load = event
+            case EngineOpened():
+                self._opened(event.info)
+            case OpenFailed():
+                self.phase = "unloaded"
+                self._fail(event.error)
+            case PromptProgressed():
+                self._rates.prompt = event
+            case TextArrived():
+                self._take_text(event)
+            case RoundEnded():
+                self._rates.take_round(event.record)
+            case NoticeRaised():
+                self.notice("", event.text, "warning")
+            case TurnEnded():
+                self._end_turn(event)
+            case TurnFailed():
+                self._fail_turn(event.error)
+
+    def _opened(self, info: EngineInfo) -> None:
+        self.info = info
+        self.phase = "idle"
+        if not self.session.messages:
+            self.session = self._fresh_session(self.session)
+        if info.is_demo:
+            self.notice("Demo model", DEMO_NOTICE)
+        self._send_queued()
+
+    def _take_text(self, event: TextArrived) -> None:
+        if self._view is None or self._writer is None:
+            return
+        self._writer.append(event.channel, event.text)
+        is_stopping = self.phase == "stopping"
+        if event.channel == "thinking":
+            self.phase = "stopping" if is_stopping else "thinking"
+            self._view.think(event.text, self._clock.seconds() - self.began_at)
+        else:
+            self.phase = "stopping" if is_stopping else "writing"
+            self._view.write(event.text)
+
+    def _end_turn(self, event: TurnEnded) -> None:
+        record = event.record
+        self._rates.record = record
+        if self._view is None or self._writer is None:
+            return
+        entry = self._writer.finish(record)
+        self._view.finish(entry, record)
+        failed = record.finish_reason == "error"
+        self._turn_over(may_go_on=not failed)
+        if failed:
+            self.notice("Engine", record.error or "The engine failed.", "error")
+
+    def _fail_turn(self, error: EngineError) -> None:
+        if self._view is None or self._writer is None:
+            return
+        entry = self._writer.abort("error")
+        self._view.finish(entry, None)
+        self._turn_over(may_go_on=False)
+        self._fail(error)
+
+    def _turn_over(self, *, may_go_on: bool) -> None:
+        self._view = self._writer = None
+        self.phase = "idle"
+        self.tell_warnings()
+        if may_go_on:
+            self._send_queued()
+
+    # asking
+
+    def _ask(self, text: str) -> None:
+        entry = self.session.add_message("user", text)
+        self._transcript.append(PromptPiece(text, self._clock.minute(entry.at)))
+        self._transcript.follow()
+        self._start_answer()
+
+    def _start_answer(self) -> None:
+        if self.info is None:
+            return
+        request = request_of(self._live.settings, self.info, self.session.request_messages())
+        self._writer = self.session.start_answer()
+        at = self.session.messages[self._writer.id].at
+        mode = self._live.settings.chat.show_thinking
+        self._view = AnswerView(self._transcript, self._name, self._clock.minute(at), mode)
+        self.rates = None
+        self.phase = "reading"
+        self.began_at = self._clock.seconds()
+        self._worker.ask(request)
+        self.tell_warnings()
+
+    def _send_queued(self) -> None:
+        if text := self.take_queued():
+            self._ask(text)
+
+    # notices
+
+    def notice(self, title: str, text: str, tone: Tone = "info") -> None:
+        """Put a notice on the transcript."""
+        piece = NoticePiece(title, text, tone)
+        if self._view is not None:
+            self._view.raise_notice(piece)
+        else:
+            self._transcript.append(piece)
+
+    def tell_warnings(self) -> None:
+        """Show what the session has to say about its disk and its file."""
+        fresh = self.session.warnings[self._num_warnings :]
+        self._num_warnings += len(fresh)
+        for sentence in fresh:
+            self.notice("Session", sentence, "warning")
+
+    def _fail(self, error: EngineError) -> None:
+        self.notice(error.title, f"{error.message}\n{error.mend}".strip(), "error")
+
+    # sessions
+
+    @property
+    def _name(self) -> str:
+        return self.info.model if self.info is not None else self.session.model or "model"
+
+    @property
+    def _rates(self) -> TurnRates:
+        if self.rates is None:
+            self.rates = TurnRates()
+        return self.rates
+
+    def _fresh_session(self, like: Session | None = None) -> Session:
+        info = self.info
+        model, profile = (info.model, info.profile) if info is not None else ("", "")
+        system = like.system if like is not None else self._live.settings.chat.system
+        return self._store.create(model, profile, system)
+
+    def _change_to(self, session: Session) -> None:
+        self.session.close()
+        self.session = session
+        self._num_warnings = 0
+        self.show()
+
+    def _opening_pieces(self) -> list[Piece]:
+        if self.info is not None and self.info.is_demo:
+            return [NoticePiece("Demo model", DEMO_NOTICE)]
+        return []
+
+    def _last_record(self) -> TurnRecord | None:
+        records = [one.record for one in self.session.path_messages() if one.record is not None]
+        return records[-1] if records else None
+
+
+def _merged(events: list[WorkerEvent]) -> list[WorkerEvent]:
+    """Neighbouring texts of one channel as one, so that a paint costs the same at any rate."""
+    merged: list[WorkerEvent] = []
+    texts: list[TextArrived] = []
+
+    def flush() -> None:
+        if texts:
+            merged.append(replace(texts[0], text="".join(one.text for one in texts)))
+            texts.clear()
+
+    for event in events:
+        if isinstance(event, RoundEnded):
+            merged.append(event)
+            continue
+        if not isinstance(event, TextArrived) or (texts and texts[0].channel != event.channel):
+            flush()
+        if isinstance(event, TextArrived):
+            texts.append(event)
+        else:
+            merged.append(event)
+    flush()
+    return merged

@@ -1,0 +1,84 @@
+"""Every key, once: the bindings of the app and its parts, and what the help screen lists."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from textual.binding import Binding, BindingType
+
+Where = Literal["anywhere", "message", "conversation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key: what it is called on screen, what it does, and the command that does the same."""
+
+    keys: str
+    action: str
+    label: str
+    about: str
+    where: Where = "anywhere"
+    command: str = ""
+    is_bound: bool = True
+    """False for keys that the widget itself understands; they are listed only."""
+
+
+KEYS: tuple[Key, ...] = (
+    Key("enter", "send", "Enter", "send; while an answer is written: queue", "message",
+        is_bound=False),
+    Key("alt+enter", "newline", "Alt+Enter, Ctrl+J", "new line; so does a \\ at the end",
+        "message", is_bound=False),
+    Key("up", "history", "Up / Down", "earlier prompts, at the edge of the box; Up takes a queued "
+        "message back", "message", is_bound=False),
+    Key("ctrl+g", "edit", "Ctrl+G", "write the message in your editor", "message", "/edit"),
+    Key("escape", "stop", "Esc", "stop the answer and keep its text; close what is open",
+        "anywhere", "/stop"),
+    Key("ctrl+c", "interrupt", "Ctrl+C", "copy a selection; stop; clear the box; twice: quit"),
+    Key("ctrl+n", "new", "Ctrl+N", "new conversation", "anywhere", "/new"),
+    Key("ctrl+r", "resume", "Ctrl+R", "earlier conversations", "anywhere", "/resume"),
+    Key("f5", "regenerate", "F5", "answer again, as a branch beside the first", "anywhere",
+        "/redo"),
+    Key("ctrl+t", "thinking", "Ctrl+T", "thinking: live, folded, open, hidden", "anywhere",
+        "/set show_thinking"),
+    Key("ctrl+p", "command_palette", "Ctrl+P", "every command, by name"),
+    Key("f1", "help", "F1", "this help", "anywhere", "/help"),
+    Key("ctrl+l", "redraw", "Ctrl+L", "draw the screen anew"),
+    Key("ctrl+q", "quit", "Ctrl+Q", "quit; Ctrl+D with an empty box does too", "anywhere",
+        "/quit"),
+    Key("tab", "switch_focus", "Tab", "between message and conversation", is_bound=False),
+    Key("pageup", "page_up", "PgUp / PgDn", "scroll; scrolling up holds the view", "anywhere"),
+    Key("pagedown", "page_down", "", "", "anywhere"),
+    Key("j", "next_block", "j / k", "next or previous block", "conversation", is_bound=False),
+    Key("home", "scroll_home", "Home / End, g / G", "begin, or end and follow again",
+        "conversation", is_bound=False),
+    Key("y", "copy_block", "y", "copy the block as it was written", "conversation", "/copy code",
+        is_bound=False),
+    Key("Y", "copy_answer", "Y", "copy the whole answer as it was written", "conversation",
+        "/copy", is_bound=False),
+    Key("o", "unfold", "o", "unfold or fold thinking", "conversation", is_bound=False),
+)  # fmt: skip
+
+APP_BINDINGS: list[BindingType] = [
+    Binding(key.keys, key.action, key.about, show=False, priority=True, id=f"chat.{key.action}")
+    for key in KEYS
+    if key.is_bound
+]
+
+TRANSCRIPT_BINDINGS: list[BindingType] = [
+    Binding(keys, action, show=False)
+    for keys, action in (
+        ("j,down", "next_block"),
+        ("k,up", "previous_block"),
+        ("g,home", "scroll_home"),
+        ("G,end,shift+g", "scroll_end"),
+        ("y", "copy_block"),
+        ("Y,shift+y", "copy_answer"),
+        ("o,enter,space", "unfold"),
+        ("ctrl+up", "scroll_up"),
+        ("ctrl+down", "scroll_down"),
+    )
+]
+
+
+def listed(where: Where) -> list[Key]:
+    """The keys that the help screen lists for a part of the screen."""
+    return [key for key in KEYS if key.where == where and key.label]

@@ -1,0 +1,165 @@
+"""Rows of the frame: a header, a line that says what is going on, and the figures."""
+
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+from textual.widget import Widget
+
+from app.tui.rates import TurnRates
+from app.tui.theme import Look
+from app.tui.wrap import clip
+from app.visible import visible
+from engine.types import EngineInfo
+
+BAR_CELLS = 8
+
+
+class Line(Widget):
+    """One row of text that never wraps and is never markup."""
+
+    DEFAULT_CSS = "Line { height: 1; }"
+
+    def __init__(self, **options: str) -> None:
+        super().__init__(**options)  # pyright: ignore[reportArgumentType]
+        self._text = Text()
+
+    def show(self, text: Text) -> None:
+        """Show another text; nothing happens when it is the same."""
+        if text != self._text or text.spans != self._text.spans:
+            self._text = text
+            self.refresh()
+
+    @property
+    def shown(self) -> str:
+        """What stands there now."""
+        return self._text.plain
+
+    def render(self) -> Text:
+        """The text."""
+        return self._text
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a row; parts of a low rank leave first when the row is narrow."""
+
+    text: str
+    style: Style
+    rank: int
+
+
+def fit(parts: list[Part], width: int, separator: str, dim: Style) -> Text:
+    """Join the parts that fit, dropping the lowest ranks first; order stays."""
+    kept = [part for part in parts if part.text]
+    while len(kept) > 1 and _width(kept, separator) > width:
+        kept.remove(min(kept, key=lambda part: part.rank))
+    text = Text(no_wrap=True, overflow="crop", end="")
+    for index, part in enumerate(kept):
+        if index:
+            text.append(separator, dim)
+        text.append(clip(part.text, width), part.style)
+    return text
+
+
+def _width(parts: list[Part], separator: str) -> int:
+    return sum(cell_len(part.text) for part in parts) + cell_len(separator) * (len(parts) - 1)
+
+
+def apart(left: Text, right: Text, width: int) -> Text:
+    """Two texts at the ends of a row; the right one stays when both do not fit."""
+    room = width - right.cell_len - 1
+    if left.cell_len > room:
+        left = left.copy()
+        left.truncate(max(room - 1, 0), overflow="ellipsis")
+    space = max(width - left.cell_len - right.cell_len, 1)
+    return Text.assemble(left, " " * space, right, no_wrap=True, end="")
+
+
+def header_text(title: str, info: EngineInfo | None, state: str, width: int, look: Look) -> Text:
+    """The first row: program, conversation, model."""
+    dot = f" {look.signs.dot} "
+    model = visible(info.model) if info else ""
+    right = fit(
+        [
+            Part(model, look.text, 2),
+            Part(visible(info.profile) if info else "", look.accent, 3),
+            Part(state, look.dim, 1),
+        ],
+        max(width // 2, 12),
+        dot,
+        look.faint,
+    )
+    room = max(width - right.cell_len - 12, 4)
+    left = Text.assemble((" qwen38", look.assistant), ("  " + clip(visible(title), room), look.dim))
+    right.append(" ")
+    return apart(left, right, width)
+
+
+def figures_text(
+    rates: TurnRates | None, info: EngineInfo | None, width: int, look: Look, *, live: bool
+) -> Text:
+    """The last row: figures of this turn, or of the last one, dimmed."""
+    strong = look.good if live else look.dim
+    style = look.text if live else look.dim
+    dot = f" {look.signs.dot} "
+    parts: list[Part] = []
+    if rates is not None and rates.rounds:
+        parts += _speed(rates, strong, style)
+        parts += _acceptance(rates, style)
+    else:
+        parts.append(Part("no answer yet", look.dim, 1))
+    parts += _context(rates, info, look, style)
+    shown = fit(parts, width - 2, dot, look.faint)
+    return Text.assemble(" ", shown, no_wrap=True, end="")
+
+
+def _speed(rates: TurnRates, strong: Style, style: Style) -> list[Part]:
+    now, mean, ttft = rates.now_tok_s, rates.mean_tok_s, rates.ttft_s
+    return [
+        Part(f"{now:.1f} tok/s" if now is not None else "", strong, 9),
+        Part(f"mean {mean:.1f}" if mean is not None else "", style, 6),
+        Part(f"TTFT {ttft:.2f} s" if ttft is not None else "", style, 5),
+    ]
+
+
+def _acceptance(rates: TurnRates, style: Style) -> list[Part]:
+    share = rates.share_accepted
+    if share is None:
+        return []
+    accepted, tested = rates.num_accepted, rates.num_tested
+    a_round = rates.tokens_a_round or 0.0
+    return [
+        Part(f"accepted {accepted}/{tested} {share:.0%}", style, 7),
+        Part(f"{a_round:.2f} tokens a round", style, 3),
+    ]
+
+
+def _context(
+    rates: TurnRates | None, info: EngineInfo | None, look: Look, style: Style
+) -> list[Part]:
+    if info is None:
+        return []
+    used = rates.context_tokens if rates is not None else 0
+    share = used / max(info.max_context_tokens, 1)
+    tone = look.error if share >= 0.95 else look.notice if share >= 0.8 else style
+    filled = min(round(share * BAR_CELLS), BAR_CELLS)
+    bar = look.signs.full * filled + look.signs.empty * (BAR_CELLS - filled)
+    label = f"context {short(used)}/{short(info.max_context_tokens)} {share:.0%}"
+    return [Part(label, tone, 8), Part(bar, tone, 2)]
+
+
+def short(count: int) -> str:
+    """A token count in few cells."""
+    return f"{count / 1000:.1f}k" if 1000 <= count < 100_000 else (
+        f"{count // 1000}k" if count >= 1000 else str(count)
+    )  # fmt: skip
+
+
+def size_text(num_bytes: int) -> str:
+    """A size for a person, in units of 1000."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if num_bytes >= scale:
+            return f"{num_bytes / scale:.1f} {unit}"
+    return f"{num_bytes} B"

@@ -1,0 +1,72 @@
+"""F1: every key and command from their tables, and what each figure means."""
+
+from typing import ClassVar
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from app.slash import SLASH_COMMANDS
+from app.tui.keymap import Where, listed
+from app.tui.theme import Look
+
+LABEL_CELLS = 22
+
+FIGURES = (
+    ("tok/s", "committed tokens of the last second of decode"),
+    ("mean", "(tokens - 1) / (time of the last token - time of the first)"),
+    ("TTFT", "from sending to the first token out of the engine"),
+    ("accepted", "draft tokens the model agreed with / draft tokens it tested"),
+    ("tokens a round", "committed tokens of each round; drafting changes speed, never text"),
+    ("context", "tokens that the conversation holds / the most it can hold"),
+)
+
+SECTIONS: tuple[tuple[Where, str], ...] = (
+    ("anywhere", "Anywhere"),
+    ("message", "In the message box"),
+    ("conversation", "In the conversation (Tab goes there)"),
+)
+
+
+class HelpScreen(ModalScreen[None]):
+    """A sheet to read; Esc closes it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,f1,q", "dismiss", show=False),
+    ]
+
+    def __init__(self, look: Look) -> None:
+        super().__init__()
+        self._look = look
+
+    def compose(self) -> ComposeResult:
+        """One sheet that scrolls."""
+        sheet = VerticalScroll(Static(self._text(), markup=False), classes="sheet")
+        sheet.border_title = "Help"
+        sheet.border_subtitle = "Esc closes"
+        yield sheet
+
+    def _text(self) -> Group:
+        tables: list[Table] = []
+        for where, title in SECTIONS:
+            rows = [(key.label, key.about) for key in listed(where)]
+            tables.append(self._section(title, rows))
+        tables.append(self._section("Commands", [(one.usage, one.help) for one in SLASH_COMMANDS]))
+        tables.append(self._section("Figures", list(FIGURES)))
+        return Group(*tables)
+
+    def _section(self, title: str, rows: list[tuple[str, str]]) -> Table:
+        look = self._look
+        table = Table.grid(padding=(0, 2))
+        table.add_column(width=LABEL_CELLS, no_wrap=False)
+        table.add_column(ratio=1)
+        table.add_row(Text(title, look.heading))
+        for left, right in rows:
+            table.add_row(Text(f"  {left}", look.user), Text(right, look.text))
+        table.add_row()
+        return table

@@ -1,0 +1,120 @@
+"""What the line above the message box says: what is going on, and what one may do about it."""
+
+from rich.text import Text
+
+from app.slash import SLASH_COMMANDS, SlashCommand
+from app.tui.conversation import Conversation
+from app.tui.lines import Part, apart, fit, size_text
+from app.tui.theme import Look
+from app.visible import visible_line
+
+
+def state_text(chat: Conversation, seconds: float, hint: str, width: int, look: Look) -> Text:
+    """The line, for a time on the conversation's clock and a hint of the moment (may be empty)."""
+    right = _right(chat, look, wide=width >= 72)
+    if hint:
+        left = Text(f" {hint}", look.notice, end="")
+        return apart(left, right if chat.is_busy else Text(end=""), width)
+    room = width - right.cell_len - 2
+    parts = fit(_left(chat, seconds, look), room, f" {look.signs.dot} ", look.faint)
+    left = Text.assemble(" ", parts)
+    return apart(left, right, width)
+
+
+def _left(chat: Conversation, seconds: float, look: Look) -> list[Part]:
+    sign = look.signs.busy if chat.is_busy or chat.phase == "loading" else look.signs.idle
+    tone = look.assistant if chat.is_busy else look.dim
+    parts = [Part(f"{sign} {_word(chat)}", tone, 9)]
+    match chat.phase:
+        case "loading":
+            parts += _load_parts(chat, look)
+        case "reading":
+            parts += _prompt_parts(chat, seconds, look)
+        case "thinking" | "writing" | "stopping":
+            parts += _answer_parts(chat, seconds, look)
+        case "idle" | "unloaded":
+            pass
+    if chat.queued:
+        parts.append(Part("1 message queued", look.notice, 7))
+    return parts
+
+
+def _word(chat: Conversation) -> str:
+    words = {
+        "loading": "loading the model",
+        "unloaded": "no model: a message tries to load it again",
+        "idle": "ready",
+    }
+    return words.get(chat.phase, chat.phase)
+
+
+def _load_parts(chat: Conversation, look: Look) -> list[Part]:
+    step = chat.load
+    if step is None:
+        return []
+    share = step.num_bytes / max(step.total_bytes, 1)
+    return [
+        Part(f"{share:.0%} of {size_text(step.total_bytes)}", look.text, 8),
+        Part(f"{step.gb_s:.2f} GB/s", look.text, 6),
+        Part(visible_line(step.file, 40), look.dim, 4),
+    ]
+
+
+def _prompt_parts(chat: Conversation, seconds: float, look: Look) -> list[Part]:
+    step = chat.rates.prompt if chat.rates is not None else None
+    elapsed = Part(f"{seconds - chat.began_at:.1f} s", look.dim, 5)
+    if step is None:
+        return [elapsed]
+    return [
+        Part(f"{step.num_tokens:,} of {step.num_total:,} tokens", look.text, 8),
+        Part(f"{step.tok_s:,.0f} tok/s" if step.tok_s else "", look.text, 6),
+        Part(f"{step.num_reused:,} held from before" if step.num_reused else "", look.dim, 3),
+        elapsed,
+    ]
+
+
+def _answer_parts(chat: Conversation, seconds: float, look: Look) -> list[Part]:
+    rates = chat.rates
+    if rates is None:
+        return []
+    return [
+        Part(f"{rates.total_tokens:,} tokens", look.text, 7),
+        Part(f"{len(rates.rounds):,} rounds", look.dim, 4),
+        Part(f"{seconds - chat.began_at:.1f} s", look.dim, 5),
+    ]
+
+
+def _right(chat: Conversation, look: Look, *, wide: bool) -> Text:
+    if chat.phase == "loading":
+        text = "Esc cancels" if wide else "Esc"
+    elif chat.is_busy:
+        text = "Esc stops and keeps the text" if wide else "Esc stops"
+    else:
+        text = "F1 help"
+    return Text(f"{text} ", look.accent if chat.is_busy else look.dim, end="")
+
+
+def completion_hint(text: str) -> str:
+    """The slash commands that begin like the text, or nothing."""
+    found = _matching(text)
+    if len(found) == 1 and found[0].name == text[1:].split(" ")[0]:
+        return f"{found[0].usage}  {found[0].help}"
+    names = "  ".join(f"/{one.name}" for one in found)
+    return f"{names}   Tab completes" if found else ""
+
+
+def complete(text: str) -> str | None:
+    """The first command that begins like the text, ready for its argument."""
+    found = _matching(text)
+    if not found or " " in text:
+        return None
+    return f"/{found[0].name}" + (" " if found[0].args else "")
+
+
+def _matching(text: str) -> list[SlashCommand]:
+    if not text.startswith("/") or text.startswith("//") or "\n" in text:
+        return []
+    word, has_argument, _ = text[1:].partition(" ")
+    if has_argument:
+        return [one for one in SLASH_COMMANDS if one.name == word]
+    return [one for one in SLASH_COMMANDS if one.name.startswith(word)]

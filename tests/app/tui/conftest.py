@@ -1,0 +1,114 @@
+"""The chat under test: a scripted engine, folders of its own, and a clock that tests may hold."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from app.live import LiveSettings
+from app.sessions.history import PromptHistory
+from app.sessions.store import SessionStore
+from app.tui.chat import ChatApp
+from app.tui.clock import Clock
+from app.tui.worker import EngineWorker
+from engine.settings.declared import load_settings
+from tests.fakes.engine import Script, ScriptedEngine, real_checkpoint_engine
+
+
+@dataclass
+class Seat:
+    """One app with everything around it."""
+
+    app: ChatApp
+    engine: ScriptedEngine
+    store: SessionStore
+    pilot: Pilot[None]
+
+    async def type(self, text: str) -> None:
+        self.app._composer.insert(text)
+        await self.pilot.pause()
+
+    async def send(self, text: str) -> None:
+        await self.type(text)
+        await self.pilot.press("enter")
+
+    async def until(self, ready: Callable[[], bool], seconds: float = 10.0) -> None:
+        for _ in range(int(seconds / 0.02)):
+            if ready():
+                return
+            await asyncio.sleep(0.02)
+        raise TimeoutError(self.text)
+
+    async def idle(self) -> None:
+        await self.until(lambda: self.app.chat.phase == "idle" and not self.app.chat.is_busy)
+        self.app.tick()
+        await self.pilot.pause()
+
+    @property
+    def text(self) -> str:
+        return "\n".join(row.rstrip() for row in screen_rows(self.app))
+
+    @property
+    def state(self) -> str:
+        return self.app._state.shown
+
+
+def screen_rows(app: ChatApp) -> list[str]:
+    width, height = app.size
+    del height
+    return [
+        "".join(segment.text for segment in strip)[:width]
+        for strip in app.screen._compositor.render_strips()
+    ]
+
+
+class Opener:
+    """Opens a scripted engine, for the worker."""
+
+    def __init__(self, engine: ScriptedEngine) -> None:
+        self.engine = engine
+        self.num_opened = 0
+
+    def __call__(self, progress, cancel):
+        self.num_opened += 1
+        return self.engine
+
+
+@pytest.fixture
+def seat(tmp_path: Path) -> Callable[..., object]:
+    """A factory: ``async with seat(scripts...) as s``."""
+
+    @asynccontextmanager
+    async def open_seat(
+        *scripts: Script,
+        size: tuple[int, int] = (80, 24),
+        engine: ScriptedEngine | None = None,
+        opener=None,
+        clock: Clock | None = None,
+        resume: str = "",
+        keep: bool = True,
+        folder: Path = tmp_path,
+        **changed: object,
+    ) -> AsyncIterator[Seat]:
+        engine = engine or real_checkpoint_engine(list(scripts) or [Script()])
+        paths = {f"paths.{name}": str(folder / name) for name in ("config", "data", "state")}
+        named = {name.replace("__", "."): value for name, value in changed.items()}
+        _, sources = load_settings({**paths, **named})
+        store = SessionStore(folder / "data", folder / "drafts", keep=keep)
+        session = store.open(resume) if resume else None
+        worker = EngineWorker(opener or Opener(engine))
+        history = PromptHistory(folder / "state" / "history.jsonl")
+        app = ChatApp(LiveSettings.of(sources), store, history, worker, session, clock)
+        try:
+            async with app.run_test(size=size) as pilot:
+                await pilot.pause()
+                yield Seat(app, engine, store, pilot)
+        finally:
+            worker.close()
+            app.chat.close()
+
+    return open_seat

@@ -1,0 +1,162 @@
+"""What the screen looks like, at every size and in every look; time and engine stand still."""
+
+import threading
+from dataclasses import replace
+
+import pytest
+
+from app.tui.clock import Clock
+from engine.records import RoundRecord, TurnRecord
+from engine.types import LoadProgressed, PromptProgressed, RoundEnded, TextArrived, TurnEnded
+from tests.app.tui.screens import assert_same
+from tests.fakes.engine import INFO
+
+SIZES = [(120, 36), (80, 24), (60, 16), (40, 10)]
+LOOKS = {
+    "dark": {},
+    "light": {"chat__theme": "light"},
+    "ascii": {"chat__ascii": True},
+}
+THINKING = "They want a sieve. Blocks that fit in the cache, then."
+BEFORE = """A segmented sieve works on blocks that fit in the **L1 cache**:
+
+1. find the base primes up to `√n`;
+2. clear their multiples, block by block.
+
+| block | time |
+|:------|-----:|
+| 32 KiB | 1.21 s |
+| 1 MiB | 3.90 s |
+
+```python
+def segmented(n: int, block: int = 1 << 15):
+    base = simple_sieve(isqrt(n))  # 漢字
+"""
+AFTER = """    return base
+```
+
+> See [the paper](https://example.org/sieve).
+"""
+
+
+class StillEngine:
+    """Answers with fixed records; waits in the middle until it is let go."""
+
+    info = replace(INFO, is_demo=False, model="Qwen3.8-27B", profile="nvfp4")
+
+    def __init__(self):
+        self.go = threading.Event()
+
+    def generate(self, request, stop):
+        yield PromptProgressed(214, 214, 0, 1830.0)
+        yield TextArrived(THINKING, "thinking")
+        rounds = []
+        for text in (BEFORE, AFTER):
+            for _ in range(10):
+                rounds.append(self._round(len(rounds)))
+                yield RoundEnded(rounds[-1])
+            yield TextArrived(text, "answer")
+            if text is BEFORE:
+                self.go.wait(20)
+        yield TurnEnded(self._record(tuple(rounds)))
+
+    def _round(self, index):
+        ms = {"draft": 10.0, "verify": 76.0, "accept": 2.0, "host": 2.0}
+        return RoundRecord(
+            index, "mtp", "chain", 4, 3, 2, (1, 2, 3), 214 + index * 3, 0.41 + index * 0.09, ms,
+            dict.fromkeys(("weights", "head", "state", "kv", "drafter"), 1),
+        )  # fmt: skip
+
+    def _record(self, rounds):
+        ids = tuple(one for each in rounds for one in each.token_ids)
+        return TurnRecord(
+            BEFORE + AFTER, THINKING, ids, "stop", 214, 0, 0.41, 2.2, 1830.0, 33.3, rounds, (), 1
+        )
+
+    def count_tokens(self, messages):
+        return 214
+
+    def close(self):
+        self.go.set()
+
+
+def still_clock():
+    return Clock(seconds=lambda: 1000.0, minute=lambda iso: "09:41")
+
+
+@pytest.fixture
+def still(seat, monkeypatch):
+    def open_still(size, **options):
+        monkeypatch.setattr("app.tui.screens.resume.local_day", lambda iso: "2026-11-29 09:41")
+        return seat(size=size, engine=StillEngine(), clock=still_clock(), **options)
+
+    return open_still
+
+
+async def settle(s):
+    for _ in range(12):
+        s.app.tick()
+        await s.pilot.pause()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("look", LOOKS)
+async def test_streaming(still, size, look):
+    async with still(size, **LOOKS[look]) as s:
+        s.app._composer.cursor_blink = False
+        await s.idle()
+        await s.send("Write a segmented sieve")
+        await s.until(lambda: s.app.chat.phase == "writing")
+        await s.type("and now in parallel")
+        await settle(s)
+        assert_same(s.app, f"streaming-{look}-{size[0]}x{size[1]}")
+        s.engine.go.set()
+        await s.idle()
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+@pytest.mark.parametrize("look", LOOKS)
+async def test_done(still, size, look):
+    async with still(size, **LOOKS[look]) as s:
+        s.app._composer.cursor_blink = False
+        s.engine.go.set()
+        await s.idle()
+        await s.send("Write a segmented sieve")
+        await s.until(lambda: s.app.chat.rates is not None and s.app.chat.rates.record)
+        await settle(s)
+        assert_same(s.app, f"done-{look}-{size[0]}x{size[1]}")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_loading(seat, size):
+    go = threading.Event()
+
+    def opener(progress, cancel):
+        progress(
+            LoadProgressed("model-00003-of-00011.safetensors", 3_200_000_000, 28_900_000_000, 2.1)
+        )
+        go.wait(20)
+        return StillEngine()
+
+    async with seat(size=size, opener=opener, clock=still_clock()) as s:
+        s.app._composer.cursor_blink = False
+        await s.until(lambda: s.app.chat.load is not None)
+        await settle(s)
+        assert_same(s.app, f"loading-{size[0]}x{size[1]}")
+        go.set()
+
+
+@pytest.mark.parametrize("key", ["f1", "ctrl+r"])
+async def test_sheets(still, key):
+    async with still((80, 24)) as s:
+        s.app._composer.cursor_blink = False
+        s.engine.go.set()
+        await s.idle()
+        await s.send("Write a segmented sieve")
+        await s.until(lambda: s.app.chat.rates is not None and s.app.chat.rates.record)
+        await s.pilot.press(key)
+        await s.until(lambda: key == "f1" or "09:41  " in s.text)
+        if key == "ctrl+r":
+            s.app.screen.query_one("Input").cursor_blink = False
+        await settle(s)
+        assert_same(s.app, f"sheet-{key.replace('+', '-')}-80x24")

@@ -1,0 +1,155 @@
+"""The chat on a real pseudo-terminal: what bytes reach it, and how it is left."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pyte
+import pytest
+
+from engine.settings.environment import child_environment
+from tests.app.tui.hostile import HOSTILE
+
+ROOT = Path(__file__).parents[3]
+SLOW = {"answer": " ".join(f"word{n}" for n in range(2000)), "round_s": 0.03}
+
+
+class Terminal:
+    """A chat in a pty with a pyte screen in front of it."""
+
+    def __init__(self, folder: Path, scripts: list[dict], columns: int = 100, rows: int = 30):
+        self.screen = pyte.Screen(columns, rows)
+        self.stream = pyte.ByteStream(self.screen)
+        self.raw = b""
+        main, side = pty.openpty()
+        fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.modes = termios.tcgetattr(side)
+        self.fd, self.side = main, side
+        names = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TZ": "UTC"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.app.tui.driver", str(folder), json.dumps(scripts)],
+            stdin=side, stdout=side, stderr=side, cwd=ROOT, start_new_session=True,
+            env=child_environment({**names, "PYTHONPATH": str(ROOT)}),
+        )  # fmt: skip
+
+    def read(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            if select.select([self.fd], [], [], min(left, 0.05))[0]:
+                data = os.read(self.fd, 65536)
+                self.raw += data
+                self.stream.feed(re.sub(rb"\x1b\[[<>=?][^a-zA-Z]*[a-zA-Z]", b"", data))
+
+    def until(self, text: str, seconds: float = 20.0) -> None:
+        end = time.monotonic() + seconds
+        while text not in self.text:
+            assert time.monotonic() < end, self.text
+            self.read(0.05)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.screen.display)
+
+    def send(self, data: str) -> None:
+        os.write(self.fd, data.encode())
+
+    def end(self, seconds: float = 10.0) -> int:
+        end = time.monotonic() + seconds
+        while self.process.poll() is None and time.monotonic() < end:
+            self.read(0.05)
+        self.read(0.1)
+        return self.process.wait(1)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.fd)
+        os.close(self.side)
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    opened = []
+
+    def start(*scripts: dict, **size) -> Terminal:
+        opened.append(Terminal(tmp_path, list(scripts), **size))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.close()
+
+
+def assert_sane(t: Terminal) -> None:
+    assert termios.tcgetattr(t.side)[:4] == t.modes[:4]
+    for on, off in ((b"?1049h", b"?1049l"), (b"?2004h", b"?2004l"), (b"?1000h", b"?1000l")):
+        if on in t.raw:
+            assert t.raw.rindex(off) > t.raw.rindex(on)
+    assert t.raw.rindex(b"?25h") > t.raw.rindex(b"?25l")
+
+
+def test_talk_quit_and_farewell(terminal):
+    t = terminal({"answer": "A **volcano** is a mountain."})
+    t.until("ready")
+    t.send("what is a volcano?\r")
+    t.until("A volcano is a mountain.")
+    t.send("\x11")
+    assert t.end() == 0
+    assert_sane(t)
+    assert b"go on with: qwen38 chat --resume " in t.raw
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_ends_the_chat_properly_and_keeps_the_answer(terminal, tmp_path, number):
+    t = terminal(SLOW)
+    t.until("ready")
+    t.send("go\r")
+    t.until("word20")
+    t.process.send_signal(number)
+    assert t.end() == 128 + number
+    assert_sane(t)
+    (saved,) = (tmp_path / "data" / "sessions").glob("*.jsonl")
+    assert "word20" in saved.read_text()
+
+
+def test_no_byte_of_a_hostile_text_is_obeyed(terminal):
+    texts = [text.encode("utf-8", "replace").decode() for text in HOSTILE]
+    t = terminal({"answer": "\n\n".join(texts) + "\n\nthe very end", "thinking": texts[0]})
+    t.until("ready")
+    t.send("go\r")
+    t.until("the very end")
+    for _ in range(6):
+        t.send("\x1b[5~")
+        t.read(0.15)
+    t.send("\x11")
+    t.end()
+    assert b"]52;" not in t.raw.replace("␛]52;".encode(), b"")
+    for start in (b"\x1b]0;", b"\x1b]8;", b"\x1bP", b"\x1b_", b"\x1b[2J\x1b[H cleared"):
+        assert start not in t.raw
+    text = t.raw.decode("utf-8", "replace")
+    assert not set(text) & set("\u202e\u202d\u2066\u2067\u200f\u061c")
+    assert not re.search("[\x80-\x9f]", text)
+    assert "[@click=app.quit]" in re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", text)
+
+
+def test_bytes_to_the_terminal_stay_modest_while_streaming(terminal):
+    t = terminal(SLOW, columns=120, rows=36)
+    t.until("ready")
+    t.send("go\r")
+    t.until("word20")
+    before = len(t.raw)
+    t.read(2.0)
+    assert (len(t.raw) - before) / 2.0 < 250_000
+    t.send("\x1b")
+    t.until("stopped, the text is kept")
