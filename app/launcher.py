@@ -7,10 +7,12 @@ cleans up after every way of dying that the child could not handle.
 
 import contextlib
 import ctypes
+import math
 import os
 import signal
 import sys
 import termios
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -33,6 +35,12 @@ _WATCHED = (
 )
 _FROM_KERNEL = 0x80
 """``si_code`` of a signal that the terminal sent: the whole foreground group has it already."""
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+GRACE_S = 5.0
+"""Seconds that the child has to end after it was asked to: one that waits for a terminal that is
+gone would hold the conversation's lock, and a core, for ever."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -68,12 +76,20 @@ def supervise(run: Callable[[], int]) -> int:
 
 def _wait(pid: int) -> int:
     """Wait for the child's end; passes signals on, and stops and continues with it."""
+    deadline = math.inf
     while True:
-        got = signal.sigwaitinfo(_WATCHED)
+        got = _next_signal(deadline)
+        if got is None:
+            os.kill(pid, signal.SIGKILL)
+            deadline = math.inf
+            continue
         if got.si_signo != signal.SIGCHLD:
-            if got.si_code != _FROM_KERNEL:
+            # of a hang-up the kernel tells the leader of the session alone
+            if got.si_code != _FROM_KERNEL or got.si_signo == signal.SIGHUP:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, got.si_signo)
+            if got.si_signo in _ENDING:
+                deadline = min(deadline, time.monotonic() + GRACE_S)
             continue
         # Signals of one kind are not counted, so a SIGCHLD may stand for a stop and an end.
         while True:
@@ -84,6 +100,13 @@ def _wait(pid: int) -> int:
                 return status
             os.kill(os.getpid(), signal.SIGSTOP)  # the shell sees the job stopped
             os.kill(pid, signal.SIGCONT)
+
+
+def _next_signal(deadline: float) -> signal.struct_siginfo | None:
+    """The next watched signal; None when ``deadline`` (monotonic seconds) passes before it."""
+    if deadline == math.inf:
+        return signal.sigwaitinfo(_WATCHED)
+    return signal.sigtimedwait(_WATCHED, max(deadline - time.monotonic(), 0.0))
 
 
 class _Terminal:

@@ -87,6 +87,15 @@ class ChatApp(App[None]):
         self._drafts = DraftKeeper(self._clock)
         self._commands = Commands(self, self.chat, live)
 
+    @property
+    def failure(self) -> Exception | None:
+        """What nobody foresaw and ended the screen, if anything did."""
+        return self._exception
+
+    def _print_error_renderables(self) -> None:
+        # a person gets one sentence and the name of a log (app/report.py), never a traceback
+        self._exit_renderables.clear()
+
     def compose(self) -> ComposeResult:
         """Put the parts together."""
         yield self._header

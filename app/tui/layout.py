@@ -74,16 +74,18 @@ class Layout:
         if look is None or not self.pieces:
             return False
         start, _ = self.at_row(max(first_row, 0))
-        wrong = False
-        row = self.tops[start]
+        tops = self.tops
+        row = tops[start]
+        first_wrong = -1
         for index in range(start, len(self.pieces)):
             if row >= first_row + num_rows:
                 break
             piece = self.pieces[index]
             if not piece.is_drawn(self._width, look):
-                guess = self.tops[index + 1] - self.tops[index]
-                if len(piece.rows(self._width, look)) != guess and not wrong:
-                    wrong = True
-                    self.changed(index)
+                guess = tops[index + 1] - tops[index]
+                if len(piece.rows(self._width, look)) != guess and first_wrong < 0:
+                    first_wrong = index
             row += piece.height(self._width, look)
-        return wrong
+        if first_wrong >= 0:
+            self.changed(first_wrong)
+        return first_wrong >= 0

@@ -38,6 +38,7 @@ def run_chat(
 
     Raises:
         SessionError: the conversation to resume does not exist or does not read.
+        Exception: whatever ended the screen unforeseen, once the terminal is as before.
     """
     store = SessionStore(
         settings.data_dir / "sessions", settings.state_dir / "drafts", keep=settings.chat.save
@@ -55,6 +56,8 @@ def run_chat(
         worker.close()
         app.chat.close()
     _say_farewell(app.chat.session)
+    if app.failure is not None:
+        raise app.failure
     return app.return_code or 0
 
 

@@ -36,6 +36,11 @@ def raw_then_exit():
 def clean():
     return 7
 
+def deaf():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    wait()
+    return 0
+
 def crash():
     dirty()
     os.kill(os.getpid(), signal.SIGSEGV)
@@ -145,3 +150,13 @@ def test_without_a_terminal_it_only_passes_the_code_on(environment):
         env=environment, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (7, b"", b"")
+
+
+def test_a_child_that_does_not_end_when_asked_is_killed(launched):
+    with launched("deaf") as terminal:
+        terminal.wait_for("ready")
+        launcher, child = terminal.family()
+        os.kill(launcher, signal.SIGTERM)
+        _, code = terminal.exit_code()
+        assert code == 128 + signal.SIGKILL
+        assert state_of(child) == ""
