@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
+from engine.settings.environment import child_environment
 from kernels.common import proofs
 from kernels.common.family import Family, load_families
 from kernels.common.proofs import Proof
@@ -114,12 +115,12 @@ def _all_findings(families: Sequence[Family], device: Device) -> Iterator[Findin
 
 def _check_interpreted(family: str) -> Iterator[Finding]:
     """Check a family in a child process that interprets; its death is a finding too."""
-    # env(1) adds a variable for the child without this process reading its environment.
-    command = ["env", "TRITON_INTERPRET=1", sys.executable, "-m", "engine.check_interpreter"]
+    command = [sys.executable, "-m", "engine.check_interpreter", family]
+    environment = child_environment({"TRITON_INTERPRET": "1"})
     with (
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
-            [*command, family], cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
         ) as child,
     ):
         if child.stdout is not None:

@@ -60,7 +60,7 @@ def examine(settings: Settings, *, measure: bool = False) -> list[Finding]:
 
 
 def memory_bytes() -> tuple[int, int]:
-    """Total and available bytes of this machine's RAM."""
+    """Total bytes of this machine's RAM, and those that this process can still have."""
     found: dict[str, int] = {}
     try:
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
@@ -69,7 +69,7 @@ def memory_bytes() -> tuple[int, int]:
     except (OSError, ValueError, IndexError):
         pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         return pages, pages
-    return found.get("MemTotal", 0), found.get("MemAvailable", 0)
+    return found.get("MemTotal", 0), min(found.get("MemAvailable", 0), available_bytes("cpu"))
 
 
 def _machine() -> Finding:

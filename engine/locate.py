@@ -25,7 +25,10 @@ class Choice:
 
 
 def cached_snapshot(repository: str, cache: Path) -> Path | None:
-    """The newest complete snapshot of ``repository`` in a Hugging Face hub cache, if any."""
+    """The newest snapshot of ``repository`` with a config.json in a Hugging Face hub cache, if any.
+
+    Whether its weights are complete is seen when it is opened.
+    """
     folder = cache / f"models--{repository.replace('/', '--')}" / "snapshots"
     try:
         snapshots = [one for one in folder.iterdir() if (one / "config.json").is_file()]

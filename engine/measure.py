@@ -19,7 +19,6 @@ CPU_READ_BYTES = 256 << 20
 """Bytes read per pass on a CPU: above the last-level cache of a desktop or a server's share."""
 
 
-@cache
 def read_bandwidth_gbps(device: str) -> float:
     """Measure the bandwidth of reading memory once, in 1e9 bytes a second.
 
@@ -27,9 +26,10 @@ def read_bandwidth_gbps(device: str) -> float:
         device: "cuda" or "cpu". On the CPU: with torch's current number of threads.
 
     Returns:
-        The median of seven passes; the same number for the rest of the process.
+        The median of seven passes; the same number for the rest of the process, on the CPU for
+        each number of threads.
     """
-    return _cuda_read_gbps() if device == "cuda" else _cpu_read_gbps()
+    return _cuda_read_gbps() if device == "cuda" else _cpu_read_gbps(torch.get_num_threads())
 
 
 @cache
@@ -48,6 +48,7 @@ def cache_bytes(device: str) -> int:
     return 32 << 20
 
 
+@cache
 def _cuda_read_gbps() -> float:
     from kernels.common.stream import ELEMENTS_PER_PROGRAM, read_all
 
@@ -61,7 +62,8 @@ def _cuda_read_gbps() -> float:
     return timing.gbps(num_programs * program_bytes)
 
 
-def _cpu_read_gbps() -> float:
+@cache
+def _cpu_read_gbps(_num_threads: int) -> float:
     x = torch.ones(CPU_READ_BYTES // torch.float32.itemsize)
     timing = time_calls([x.sum], "cpu", repetitions=7)
     return timing.gbps(CPU_READ_BYTES)

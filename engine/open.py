@@ -15,7 +15,7 @@ from engine.model.checkpoint import Checkpoint, open_checkpoint
 from engine.model.config import ModelConfig
 from engine.model.config_file import read_config
 from engine.model.decoder import Model
-from engine.model.footprint import kv_bytes_per_token, weight_bytes
+from engine.model.footprint import kv_bytes_per_token, state_bytes, tail_bytes, weight_bytes
 from engine.model.loading import load_model
 from engine.model.tensors import format_of
 from engine.profile import Formats
@@ -120,7 +120,7 @@ def engine_of(
         device=device,
         num_parameters=model.num_parameters,
         weight_bytes=model.weight_bytes,
-        state_bytes=model.new_state(max_context_tokens).num_bytes,
+        state_bytes=state_bytes(model.config) + tail_bytes(model.config),
         kv_bytes_per_token=kv_bytes_per_token(model.config),
         max_context_tokens=max_context_tokens,
         is_demo=choice.is_demo,
@@ -197,9 +197,9 @@ def notices_of(choice: Choice, checkpoint: Checkpoint) -> tuple[str, ...]:
         f"{stored} ({number} matrices); they are served as they are stored."
         for (expected, stored), number in differing.items()
     ]
-    if has_codes and not choice.is_demo:
-        notices.append(
-            "The reference path is in use: 8-bit weights are held as BF16, so that every token "
-            "reads twice their bytes."
-        )
+    if not choice.is_demo:
+        twice = ", and 8-bit weights are held as BF16, twice their bytes" if has_codes else ""
+        notices.append(f"The reference path is in use: every token reads all weights{twice}.")
+    if choice.profile.drafting.drafter == "mtp" and not checkpoint.has_mtp:
+        notices.append(f"{choice.path} has no MTP head, so that the drafter 'auto' is 'off'.")
     return tuple(notices)

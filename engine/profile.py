@@ -123,8 +123,8 @@ def read_profile(path: Path) -> Profile:
         drafting=_read_drafting(reader, reader.table(data, "drafting")),
         kv_format=reader.word(kv, "format", KV_FORMATS, "kv."),
         repositories=reader.texts(weights, "repositories"),
-        embedded=str(weights.get("embedded", "")),
-        settings=_flatten(reader.table(data, "settings", optional=True)),
+        embedded=_read_embedded(reader, weights),
+        settings=_read_settings(reader, reader.table(data, "settings", optional=True)),
         path=str(path),
     )
 
@@ -144,11 +144,22 @@ def _read_drafting(reader: "_Reader", table: dict[str, Any]) -> Drafting:
     return Drafting(reader.word(table, "drafter", DRAFTERS, "drafting."), most)
 
 
-def _flatten(table: Mapping[str, Any]) -> dict[str, object]:
+def _read_embedded(reader: "_Reader", weights: dict[str, Any]) -> str:
+    """The folder beside the profile files, which may not lead elsewhere; empty for none."""
+    if "embedded" not in weights:
+        return ""
+    name = reader.text(weights, "embedded", "weights.")
+    if Path(name).name != name or name == "..":
+        raise reader.error("weights.embedded", name, "the name of a folder beside the profiles")
+    return name
+
+
+def _read_settings(reader: "_Reader", table: dict[str, Any]) -> dict[str, object]:
+    """Values by full setting name; whether the settings exist is the registry's to say."""
     return {
         f"{section}.{leaf}": value
-        for section, content in table.items()
-        for leaf, value in cast("dict[str, object]", content).items()
+        for section in table
+        for leaf, value in reader.table(table, section, where="settings.").items()
     }
 
 
@@ -168,23 +179,25 @@ class _Reader:
                     f"{self.path}: there is no key '{where}{key}'.", nearest(key, known)
                 )
 
-    def table(self, data: Mapping[str, Any], key: str, *, optional: bool = False) -> dict[str, Any]:
+    def table(
+        self, data: Mapping[str, Any], key: str, *, optional: bool = False, where: str = ""
+    ) -> dict[str, Any]:
         value = data.get(key, {} if optional else None)
         if not isinstance(value, dict):
-            raise self.error(key, value, f"a table [{key}]")
+            raise self.error(where + key, value, f"a table [{where}{key}]")
         return cast("dict[str, Any]", value)
 
-    def text(self, data: Mapping[str, Any], key: str) -> str:
+    def text(self, data: Mapping[str, Any], key: str, where: str = "") -> str:
         value = data.get(key)
         if not isinstance(value, str) or not value:
-            raise self.error(key, value, "text")
+            raise self.error(where + key, value, "text")
         return value
 
     def texts(self, data: Mapping[str, Any], key: str) -> tuple[str, ...]:
-        value = cast("object", data.get(key, []))
+        value = data.get(key, [])
         items = cast("list[object]", value) if isinstance(value, list) else [None]
         if not all(isinstance(one, str) for one in items):
-            raise self.error(key, value, "a list of texts")
+            raise self.error(key, data.get(key), "a list of texts")
         return tuple(str(one) for one in items)
 
     def word(self, data: Mapping[str, Any], key: str, allowed: tuple[str, ...], where: str) -> str:

@@ -85,20 +85,25 @@ def _parser() -> argparse.ArgumentParser:
     sub = parser.add_subparsers(required=True)
     work = argparse.ArgumentParser(add_help=False)
     work.add_argument("--work", type=Path, default=ROOT / "build" / "demo")
-    work.add_argument("--profile", type=Path, default=ROOT / "profiles" / "demo")
-    work.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))
-    work.add_argument("--chatterbot", type=Path, help="folder with the English .yml files")
-    work.add_argument("--teacher-tokenizer", type=Path, help="the teacher's tokenizer.json")
-    for name, call in (
-        ("prepare", _prepare),
-        ("bake", _bake),
-        ("export", _export),
-        ("judge", _judge),
+    profile = argparse.ArgumentParser(add_help=False)
+    profile.add_argument("--profile", type=Path, default=ROOT / "profiles" / "demo")
+    text = argparse.ArgumentParser(add_help=False)
+    text.add_argument("--wordnet", type=Path, default=Path("/usr/share/wordnet"))
+    text.add_argument("--teacher-tokenizer", type=Path, help="the teacher's tokenizer.json")
+    for name, call, parents in (
+        ("prepare", _prepare, [work, text]),
+        ("bake", _bake, [work, text]),
+        ("export", _export, [work, profile]),
+        ("judge", _judge, [work, profile]),
     ):
-        one = sub.add_parser(name, parents=[work], help=call.__doc__)
+        one = sub.add_parser(name, parents=parents, help=call.__doc__)
         one.set_defaults(call=call)
-        one.add_argument("--limit", type=int, default=0, help="fewer prompts, for a trial")
-        one.add_argument("--checkpoint", type=Path, default=ROOT / "build" / "demo" / "demo.pt")
+    prepare = sub.choices["prepare"]
+    prepare.add_argument("--limit", type=int, default=0, help="fewer prompts, for a trial")
+    bake = sub.choices["bake"]
+    bake.add_argument("--chatterbot", type=Path, help="folder with the English .yml files")
+    export = sub.choices["export"]
+    export.add_argument("--checkpoint", type=Path, default=ROOT / "build" / "demo" / "demo.pt")
     for name, call in (("distil", _distil), ("train", _train)):
         one = sub.add_parser(name, help=call.__doc__)
         one.set_defaults(call=call)

@@ -33,6 +33,9 @@ def make_drafter(name: str, rows: MtpRows | None, truth: Truth, num_ids: int) ->
         rows: the MTP head's, where the checkpoint has one.
         truth: what the target will choose, for the scripted ones.
         num_ids: ids in use.
+
+    Raises:
+        ValueError: no drafter is made by this name, or ``mtp`` has no rows.
     """
     if name == "mtp" and rows is not None:
         return MtpDrafter(rows)
@@ -42,4 +45,6 @@ def make_drafter(name: str, rows: MtpRows | None, truth: Truth, num_ids: int) ->
         return WrongDrafter(truth, num_ids)
     if name == "half":
         return HalfDrafter(truth, num_ids)
-    return NoDrafter()
+    if name == "off":
+        return NoDrafter()
+    raise ValueError(f"make_drafter: there is no '{name}' for this turn")

@@ -112,6 +112,7 @@ def _refuse_other_models(path: Path, data: Mapping[str, Any], inner: _Fields) ->
     inner.only("hidden_act", ("silu",))
     inner.only("attention_bias", (False,))
     inner.only("attn_output_gate", (True,))
+    inner.only("output_gate_type", ("swish", "silu"))
     inner.only("mtp_use_dedicated_embeddings", (False,))
 
 
@@ -135,7 +136,8 @@ def _layer_kinds(inner: _Fields) -> tuple[LayerKind, ...]:
 
 def _assemble(inner: _Fields, outer: _Fields) -> ModelConfig:
     rope = inner.table("rope_parameters" if "rope_parameters" in inner.data else "rope_scaling")
-    rope.only("rope_type", ("default",))
+    for name in ("rope_type", "type"):  # older configs write the second
+        rope.only(name, ("default",))
     theta = inner.real("rope_theta", 1e7, 1.0, 1e12)
     partial = inner.real("partial_rotary_factor", 0.25, 1e-3, 1.0)
     head_dim = inner.count("head_dim", 256)

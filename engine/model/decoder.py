@@ -5,8 +5,7 @@ with one row, so a token's logits depend on the tokens before it alone. Prefill 
 cut points depend on the call's start position only.
 """
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch.nn import functional
@@ -66,13 +65,7 @@ class Model:
 
     @torch.inference_mode()
     def prefill(
-        self,
-        ids: Sequence[int],
-        state: State,
-        *,
-        chunk_tokens: int = PREFILL_CHUNK_TOKENS,
-        on_chunk: Callable[[int], None] | None = None,
-        cancel: threading.Event | None = None,
+        self, ids: Sequence[int], state: State, *, chunk_tokens: int = PREFILL_CHUNK_TOKENS
     ) -> torch.Tensor:
         """Read many tokens, in chunks counted from the state's length at the call.
 
@@ -80,11 +73,9 @@ class Model:
             ids: T tokens.
             state: advanced chunk by chunk.
             chunk_tokens: a multiple of 64.
-            on_chunk: called after each chunk with the tokens read so far.
-            cancel: looked at before each chunk; once set, the rows so far are returned.
 
         Returns:
-            bf16 [T, D] after the final norm; fewer rows when cancelled (``state.length`` tells).
+            bf16 [T, D] after the final norm.
 
         Raises:
             RequestError: a token is outside the vocabulary, or the state has no room.
@@ -99,12 +90,8 @@ class Model:
         state.kv.reserve(state.length + len(ids), state.length)
         hidden: list[torch.Tensor] = []
         for start in range(0, len(ids), chunk_tokens):
-            if cancel is not None and cancel.is_set():
-                break
             chunk = ids[start : start + chunk_tokens]
             hidden.append(self._forward(chunk, state, decode=False))
-            if on_chunk is not None:
-                on_chunk(start + len(chunk))
         if not hidden:
             return self.weights.embedding.new_empty((0, self.config.hidden_size))
         return torch.cat(hidden)

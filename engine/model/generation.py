@@ -46,19 +46,21 @@ def read_generation(folder: Path, config: ModelConfig) -> Generation:
         top_k=int(_number(path, data, "top_k", plain.top_k, 1e6)),
         top_p=_number(path, data, "top_p", plain.top_p, 1.0),
         min_p=_number(path, data, "min_p", plain.min_p, 1.0),
-        repetition_penalty=_number(path, data, "repetition_penalty", 1.0, 10.0),
+        repetition_penalty=_number(path, data, "repetition_penalty", 1.0, 10.0, 0.01),
     )
     if data.get("do_sample") is False:
         sampling = Sampling(temperature=0.0)
     return Generation(tuple(dict.fromkeys((*config.eos_ids, *ids))), sampling)
 
 
-def _number(path: Path, data: dict[str, Any], name: str, default: float, high: float) -> float:
+def _number(
+    path: Path, data: dict[str, Any], name: str, default: float, high: float, low: float = 0.0
+) -> float:
     value = data.get(name)
     value = default if value is None else value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= high:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise CheckpointError(
-            f"{path}: '{name}' is {str(value)[:80]!r}, expected a number from 0 to {high:g}.",
+            f"{path}: '{name}' is {str(value)[:80]!r}, expected a number from {low:g} to {high:g}.",
             "Download it again.",
         )
     return float(value)

@@ -14,6 +14,9 @@ MAX_HEADER_BYTES = 16 << 20
 MAX_AXES = 8
 """No weight has more than five axes."""
 
+MAX_COUNT = 1 << 63
+"""Sizes and offsets are below this; a longer number could not even be printed in a refusal."""
+
 DTYPE_BYTES = {
     "BF16": 2, "F16": 2, "F32": 4, "F64": 8, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1,
     "U8": 1, "I8": 1, "BOOL": 1, "U16": 2, "I16": 2, "U32": 4, "I32": 4, "U64": 8, "I64": 8,
@@ -100,13 +103,14 @@ def _tensor(path: Path, name: str, entry: object, data_start: int) -> StoredTens
 
 
 def _counts(value: object) -> list[int] | None:
-    """The value as a list of whole numbers from zero on, or None when it is something else."""
+    """The value as a list of whole numbers below `MAX_COUNT`, or None when it is something else."""
     if not isinstance(value, list):
         return None
     items = cast("list[object]", value)
-    if all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in items):
-        return cast("list[int]", items)
-    return None
+    for one in items:
+        if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < MAX_COUNT:
+            return None
+    return cast("list[int]", items)
 
 
 def _expect_tiling(

@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 import platformdirs
 
@@ -29,7 +29,7 @@ class ModelSettings:
         None, "folder of the checkpoint; empty looks in the Hugging Face cache, then the demo"
     )
     profile: str | None = setting(
-        None, "weight profile; empty takes the one that fits the checkpoint", when="session"
+        None, "weight profile; empty takes the one that fits the checkpoint"
     )
     device: str = setting("auto", "where the model runs", choices=("auto", "cpu", "cuda"))
     threads: int = setting(
@@ -83,7 +83,7 @@ class ChatSettings:
     fps: int = setting(0, "paints a second; 0 is 20, and 10 over SSH", bounds=(0, 60), when="live")
     mouse: bool = setting(True, "use the mouse; off leaves selection to the terminal")
     ascii: bool = setting(False, "draw with ASCII signs only")
-    save: bool = setting(True, "keep conversations on disk", when="session")
+    save: bool = setting(True, "keep conversations on disk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +161,8 @@ def build(resolved: Mapping[str, Resolved]) -> Settings:
     for name, one in resolved.items():
         section, leaf = name.split(".", 1)
         by_section.setdefault(section, {})[leaf] = one.value
-    sections: dict[str, Any] = {
-        "model": ModelSettings(**cast("dict[str, Any]", by_section["model"])),
-        "sampling": SamplingSettings(**cast("dict[str, Any]", by_section["sampling"])),
-        "draft": DraftSettings(**cast("dict[str, Any]", by_section["draft"])),
-        "chat": ChatSettings(**cast("dict[str, Any]", by_section["chat"])),
-        "paths": PathSettings(**cast("dict[str, Any]", by_section["paths"])),
-    }
-    return Settings(**sections)
+    sections: dict[str, Any] = get_type_hints(Settings)
+    return Settings(**{name: kind(**by_section[name]) for name, kind in sections.items()})
 
 
 def read_user_file(path: Path) -> dict[str, object]:

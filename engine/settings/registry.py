@@ -16,8 +16,6 @@ from engine.errors import SettingsError, nearest
 from engine.settings.environment import PREFIX
 
 When = Literal["start", "session", "live"]
-SOURCES = ("default", "profile", "user file", "environment", "command line")
-"""Sources of a value, weakest first."""
 
 
 def setting(
@@ -62,7 +60,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A value and where it came from (one of ``SOURCES``, with the file or variable named)."""
+    """A value and where it came from: ``default``, or the name of the layer that won."""
 
     value: object
     source: str

@@ -11,7 +11,9 @@ process.
 # pyright: reportUnknownMemberType=false
 
 import json
+import math
 import sys
+import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, cast
@@ -23,6 +25,10 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 MEMORY_BYTES = 1 << 30
 """Address space of the process; a 1 MB paste renders in a tenth of it."""
+
+CPU_SECONDS = 20
+"""Processor time of one rendering. The engine gives up earlier; this ends a process whose engine
+was killed meanwhile."""
 
 GROWTH_CHARACTERS = 4_000_000
 """Characters a rendering may have beyond four times its request."""
@@ -115,12 +121,25 @@ def confine() -> None:
             continue
 
 
+def grant_time() -> None:
+    """Allow `CPU_SECONDS` from here on; the system ends the process beyond."""
+    try:
+        import resource
+    except ImportError:
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    until = math.ceil(time.process_time()) + CPU_SECONDS
+    if most == resource.RLIM_INFINITY or until < most:
+        resource.setrlimit(resource.RLIMIT_CPU, (until, most))
+
+
 def serve() -> None:
     """Answer requests until the input ends."""
     environment = make_environment()
     confine()
     answer: Callable[[dict[str, Any]], str] = lambda request: render(environment, request)
     for line in sys.stdin.buffer:
+        grant_time()
         try:
             reply = {"text": answer(cast("dict[str, Any]", json.loads(line)))}
         except MemoryError:

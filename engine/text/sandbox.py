@@ -76,6 +76,9 @@ class Renderer:
         except (OSError, EOFError):
             self.close()
             raise TemplateError("The chat template ended its process: it wants too much.") from None
+        except BaseException:
+            self.close()  # a reply still on its way would answer the next request
+            raise
         return cast("dict[str, str]", json.loads(line))
 
     def _start(self) -> "subprocess.Popen[bytes]":

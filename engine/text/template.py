@@ -1,12 +1,13 @@
 """Render conversations by the checkpoint's chat template, in a process that cannot harm."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from engine.errors import CheckpointError, RequestError, nearest
+from engine.model.config_file import MAX_CONFIG_BYTES
+from engine.model.strict_json import read_object
 from engine.text.sandbox import Renderer
 from engine.text.tokenizer import Tokenizer
 from engine.types import Message
@@ -67,7 +68,8 @@ class ChatTemplate:
         Raises:
             CheckpointError: there is none, or a file does not read.
         """
-        config = _read_config(folder / "tokenizer_config.json")
+        config_path = folder / "tokenizer_config.json"
+        config = read_object(config_path, MAX_CONFIG_BYTES) if config_path.exists() else {}
         tokens = {name: _token_text(config.get(name)) for name in TOKEN_NAMES}
         path = folder / "chat_template.jinja"
         try:
@@ -124,18 +126,6 @@ class ChatTemplate:
         return entry
 
 
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as problem:
-        raise CheckpointError(f"{path} does not read: {problem}.") from None
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{path} holds no JSON object.")
-    return cast("dict[str, Any]", config)
-
-
 def _token_text(value: object) -> str:
     """A token as tokenizer_config.json writes it: text, or an object with its content."""
     if isinstance(value, dict):
@@ -146,6 +136,8 @@ def _token_text(value: object) -> str:
 def _named_template(value: object) -> str:
     """The template as tokenizer_config.json writes it: text, or a list of named ones."""
     if isinstance(value, list):
-        named = cast("list[dict[str, str]]", value)
-        value = {one.get("name"): one.get("template") for one in named}.get("default")
+        for one in cast("list[object]", value):
+            named = cast("dict[str, object]", one) if isinstance(one, dict) else {}
+            if named.get("name") == "default":
+                value = named.get("template")
     return value if isinstance(value, str) else ""

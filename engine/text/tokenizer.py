@@ -33,7 +33,6 @@ class Tokenizer:
         num_ids: one more than the highest id that stands for anything. Rows of the embedding
             from here on are padding and are never sampled.
         control_ids: ids of the added tokens, by their spelling. None of them is ever shown.
-        special_ids: those among them that the checkpoint calls special.
         think_open_id: opens the thinking channel; None when the vocabulary has no such token.
         think_close_id: closes it.
     """
@@ -44,7 +43,6 @@ class Tokenizer:
         self._library = _build({**definition, "post_processor": None}, origin)
         self._plain = _build({**definition, "added_tokens": [], "post_processor": None}, origin)
         self.control_ids = {str(one["content"]): int(one["id"]) for one in added}
-        self.special_ids = frozenset(int(one["id"]) for one in added if one.get("special"))
         self.think_open_id = self.control_ids.get(THINK_OPEN)
         self.think_close_id = self.control_ids.get(THINK_CLOSE)
         self.num_ids = 1 + max(self._library.get_vocab(with_added_tokens=True).values())
@@ -69,7 +67,7 @@ class Tokenizer:
             definition = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise CheckpointError(f"{folder} holds no tokenizer.json.", MEND) from None
-        except (OSError, ValueError) as problem:
+        except (OSError, ValueError, RecursionError) as problem:
             raise CheckpointError(f"{path} does not read: {problem}.", MEND) from None
         if not isinstance(definition, dict):
             raise CheckpointError(f"{path} holds no JSON object.", MEND)

@@ -70,8 +70,11 @@ class LocalEngine:
         """Number of prompt tokens that ``messages`` render to.
 
         Raises:
+            RequestError: the engine is closed.
             TemplateError: the template refuses the conversation.
         """
+        if self._machine is None:
+            raise RequestError("The engine is closed.", "Open the model again.")
         return len(self._transcript.prompt(messages, Thinking()).ids)
 
     def close(self) -> None:

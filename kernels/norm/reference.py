@@ -1,9 +1,8 @@
 """State the norms in plain torch with the model's rounding points.
 
 With the default `mean_square` these are bit-equal, on a CPU, to `Qwen3_5RMSNorm` and
-`Qwen3_5RMSNormGated` of transformers 5.24. `model_of_*` are the same statements with the one thing
-that differs in the kernels: the order of the sum of squares and the exponential's arithmetic. They
-predict the kernels' bits.
+`Qwen3_5RMSNormGated` of transformers 5.24. With `mean_square_of_kernel` and `exact_torch.silu`, the
+two things that differ in the kernels, the same statements predict the kernels' bits.
 """
 
 from collections.abc import Callable

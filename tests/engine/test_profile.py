@@ -61,6 +61,9 @@ def test_two_profiles_of_one_name_are_refused(tmp_path):
         ('["a/b"]', "[1]", "a list of texts"),
         ("[kv]", "[vk]", "no key 'vk'.*'kv'"),
         ('title = "Mine"', "title = ", "does not read"),
+        ('repositories = ["a/b"]', "embedded = 3", "weights.embedded.*3"),
+        ('repositories = ["a/b"]', 'embedded = "../x"', "weights.embedded.*beside the profiles"),
+        ("[kv]", "[settings]\nseed = 1\n[kv]", r"settings.seed.*a table \[settings.seed\]"),
     ],
 )
 def test_a_wrong_key_or_value_is_named(tmp_path, old, new, said):

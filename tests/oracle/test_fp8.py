@@ -76,8 +76,6 @@ def test_codes_kept_as_stored_compute_the_same(fp8_folder):
 @pytest.fixture(scope="module")
 def demo(run_transformers, tmp_path_factory):
     """The demo model and transformers' logits of its dequantised weights."""
-    if not DEMO.exists() or not any(DEMO.iterdir()):
-        pytest.skip("profiles/demo holds no model yet")
     folder = tmp_path_factory.mktemp("demo")
     model = load_model(DEMO)
     widened(DEMO, folder)

@@ -147,6 +147,8 @@ ENTRY_DAMAGES: dict[str, tuple[Callable[[dict], object], str]] = {
         lambda h: next(iter(h.values())).update(data_offsets=[0, 1]), "which takes"),
     "huge shape": (
         lambda h: next(iter(h.values())).update(shape=[1 << 62, 1 << 62]), "which takes"),
+    "sizes too long to print": (
+        lambda h: next(iter(h.values())).update(shape=[10**4000] * 2), "impossible shape"),
     "negative size": (lambda h: next(iter(h.values())).update(shape=[-1]), "impossible shape"),
     "true as a size": (lambda h: next(iter(h.values())).update(shape=[True]), "impossible shape"),
     "many axes": (lambda h: next(iter(h.values())).update(shape=[1] * 99), "impossible shape"),

@@ -69,6 +69,8 @@ REFUSED = {
     "layer list too short": ({"layer_types": ["full_attention"]}, "24, one a layer"),
     "layer kind": ({"layer_types": ["mamba"] * 24}, "'layer_types' is 'mamba'"),
     "yarn": ({"rope_parameters": {"rope_type": "yarn"}}, "'rope_type' is 'yarn'"),
+    "yarn, as older configs write it": ({"rope_scaling": {"type": "yarn"}}, "'type' is 'yarn'"),
+    "gate of another kind": ({"output_gate_type": "relu"}, "'output_gate_type' is 'relu'"),
     "odd rotation": ({"head_dim": 12}, "is not even"),
     "eps": ({"rms_norm_eps": 0.0}, "'rms_norm_eps'"),
     "activation": ({"hidden_act": "gelu"}, "'hidden_act' is 'gelu'"),

@@ -1,6 +1,5 @@
 """Prefill, decode, states: what the loop relies on."""
 
-import threading
 import time
 
 import pytest
@@ -22,11 +21,9 @@ def model():
     return random_model(TINY, BF16, device="cpu", seed=1)
 
 
-def test_chunks_are_counted_from_the_start_and_reported(model):
-    seen = []
+def test_prefill_returns_a_row_for_every_token(model):
     state = model.new_state(256)
-    hidden = model.prefill(IDS[:150], state, chunk_tokens=64, on_chunk=seen.append)
-    assert seen == [64, 128, 150]
+    hidden = model.prefill(IDS[:150], state, chunk_tokens=64)
     assert hidden.shape == (150, TINY.hidden_size)
     assert hidden.dtype == torch.bfloat16
     assert state.length == 150
@@ -40,15 +37,8 @@ def test_prefill_in_two_calls_cut_at_64_has_the_bits_of_one(model):
     assert torch.equal(parts.recurrent, whole.recurrent)
 
 
-def test_a_cancelled_prefill_returns_the_rows_it_has(model):
-    cancel = threading.Event()
-    state = model.new_state(256)
-    hidden = model.prefill(
-        IDS, state, chunk_tokens=64, on_chunk=lambda done: cancel.set(), cancel=cancel
-    )
-    assert len(hidden) == state.length == 64
-    assert len(model.prefill(IDS[:9], state, cancel=cancel)) == 0
-    assert len(model.prefill([], state)) == 0
+def test_nothing_to_read_gives_no_rows(model):
+    assert len(model.prefill([], model.new_state(256))) == 0
 
 
 @pytest.mark.parametrize("chunk_tokens", [0, 63, -64])

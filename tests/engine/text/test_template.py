@@ -1,11 +1,16 @@
 """The checkpoint's template renders conversations and can do nothing else."""
 
 import json
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from engine.errors import CheckpointError, RequestError, TemplateError
+from engine.text import sandbox
 from engine.text.sandbox import Renderer
 from engine.text.template import ChatTemplate, Thinking
 from engine.text.tokenizer import Tokenizer
@@ -13,6 +18,7 @@ from engine.types import Message
 from tests.fakes.model import PLAIN_TEMPLATE, THINKING_TEMPLATE, write_text_files
 
 HELLO = (Message("user", " hello \n"),)
+ENDLESS = "{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}"
 
 
 def load(folder, template=PLAIN_TEMPLATE) -> ChatTemplate:
@@ -141,19 +147,39 @@ def test_a_forbidden_attribute_asked_for_by_filter_is_undefined(renderer):
     assert renderer.render("{{ ''|attr('__class__')|attr('__mro__') }}", {}) == ""
 
 
-@pytest.mark.parametrize(
-    "endless",
-    [
-        "{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}",
-        "{{ 9 ** (9 ** 9) }}",
-    ],
-)
+@pytest.mark.parametrize("endless", [ENDLESS, "{{ 9 ** (9 ** 9) }}"])
 def test_endless_templates_are_ended(endless):
     renderer = Renderer(seconds=1.0)
     began_s = time.monotonic()
     with pytest.raises(TemplateError, match="did not end within 1 s"):
         renderer.render(endless, {})
     assert time.monotonic() - began_s < 8.0
+    renderer.close()
+
+
+def test_an_endless_template_ends_itself_when_nobody_waits_for_it():
+    code = "import render_process as one; one.CPU_SECONDS = 0; one.serve()"
+    request = json.dumps({"source": ENDLESS, "variables": {}}).encode() + b"\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(sandbox.__file__).parent, input=request, timeout=60,
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGXCPU
+
+
+def test_an_interrupted_rendering_leaves_no_reply_behind(monkeypatch):
+    renderer = Renderer()
+    exchange = sandbox._exchange_lines
+
+    def interrupted(process, request, deadline):
+        process.stdin.write(request)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sandbox, "_exchange_lines", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        renderer.render("{{ 1 }}", {})
+    monkeypatch.setattr(sandbox, "_exchange_lines", exchange)
+    assert renderer.render("{{ 2 }}", {}) == "2"
     renderer.close()
 
 

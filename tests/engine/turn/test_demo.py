@@ -14,9 +14,6 @@ from engine.types import Message, NoticeRaised, Request, Sampling
 from tests.fakes.model import run
 
 FOLDER = profile_folder() / "demo"
-pytestmark = pytest.mark.skipif(
-    not (FOLDER / "config.json").is_file(), reason="the demo weights are not in this checkout"
-)
 QUESTIONS = ("hello", "what is a glacier?", "can you give an example?")
 
 
