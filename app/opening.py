@@ -68,8 +68,8 @@ def sampling_of(settings: Settings, info: EngineInfo) -> Sampling:
         top_k=_either(ours.top_k, theirs.top_k),
         top_p=_either(ours.top_p, theirs.top_p),
         min_p=_either(ours.min_p, theirs.min_p),
-        presence_penalty=ours.presence_penalty,
-        repetition_penalty=ours.repetition_penalty,
+        presence_penalty=_either(ours.presence_penalty, theirs.presence_penalty),
+        repetition_penalty=_either(ours.repetition_penalty, theirs.repetition_penalty),
         seed=_either(ours.seed, secrets.randbits(31)),
     )
 

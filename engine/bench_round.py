@@ -153,7 +153,7 @@ def _one_round(model: Model, state: State, num_rows: int) -> dict[str, float]:
         int(logits.argmax())  # what accepting costs, and the device is done behind it
         return next(left), True
 
-    clock = PhaseClock()
+    clock = PhaseClock(model.device)
     RowWalk(model).verify(0, draft, state, agree, clock)
     clock.enter("host")
     return clock.stop()

@@ -22,6 +22,7 @@ from engine.profile import Formats
 from engine.settings.declared import Settings
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
+from engine.tiles import tile_notice
 from engine.turn.local import LocalEngine
 from engine.turn.traffic import WalkTraffic
 from engine.turn.turn import Machine
@@ -77,6 +78,8 @@ def open_engine(
             cancel=cancel,
             context_tokens=max_context_tokens,
         )
+        if device == "cuda" and (said := tile_notice(torch.cuda.get_device_capability())):
+            notices = (*notices, said)
         return engine_of(model, tokenizer, template, choice, device, max_context_tokens, notices)
     except BaseException:
         template.close()

@@ -12,7 +12,7 @@ import typer
 
 from app.commands import options
 from app.interrupt import StopOnSignal
-from app.opening import plan, request_of
+from app.opening import Plan, plan, request_of
 from app.report import FAILED, OK, say
 from app.stats import stats_line
 from app.streams import LoadLine, is_terminal, read_prompt, write_data
@@ -75,22 +75,22 @@ def run(
         "chat.thinking": False if no_thinking else None,
     }
     _check_shape(draft_shape)
+    _check_ids(ids, prompt, system, no_thinking=no_thinking)
     chosen = plan(options.as_settings(given, sets))
     prompt_ids = read_ids(ids) if ids else None
     text = "" if prompt_ids else _prompt(prompt)
-    progress = LoadLine()
-    with StopOnSignal() as interrupt, _closing(chosen.open(progress, interrupt.stop)) as engine:
-        progress.clear()
+    with StopOnSignal() as interrupt, _opened(chosen, interrupt) as engine:
         request = _request(chosen.settings, engine.info, text, prompt_ids)
         request = replace(request, keep_logits=logits is not None)
         if request.drafter == "replay":
             request = _with_replay(engine, request, interrupt)
         record = _answer(engine, request, interrupt, is_shown=not as_json)
-        if logits is not None:
+        code = _end(engine.info, request, record, interrupt, as_json=as_json)
+        if logits is not None:  # after the answer: a disk that refuses loses nothing
             from engine.logits import write_logits
 
             write_logits(record, logits)
-        return _end(engine.info, request, record, interrupt, as_json=as_json)
+        return code
 
 
 def read_ids(path: Path) -> tuple[int, ...]:
@@ -137,6 +137,15 @@ def _check_shape(shape: str) -> None:
         raise RequestError("Trees of drafts are not built yet.", "Use --draft-shape chain.")
 
 
+def _check_ids(ids: Path | None, *others: object, no_thinking: bool) -> None:
+    if ids is not None and (no_thinking or any(one is not None for one in others)):
+        raise RequestError(
+            "--ids feeds tokens as they are, so that no prompt, --system or --no-thinking goes "
+            "with it.",
+            "Give one or the other.",
+        )
+
+
 def _prompt(given: str | None) -> str:
     if given is None:
         return read_prompt()
@@ -155,7 +164,12 @@ def _request(
 
 
 @contextmanager
-def _closing(engine: ChatEngine) -> Generator[ChatEngine]:
+def _opened(chosen: Plan, interrupt: StopOnSignal) -> Generator[ChatEngine]:
+    progress = LoadLine()
+    try:
+        engine = chosen.open(progress, interrupt.stop)
+    finally:
+        progress.clear()
     try:
         yield engine
     finally:

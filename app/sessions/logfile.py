@@ -41,6 +41,7 @@ class LogFile:
         if self._fd >= 0:
             return True
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        is_new = not self.path.exists()
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -48,6 +49,8 @@ class LogFile:
             os.close(fd)
             return False
         self._fd = fd
+        if is_new:
+            _sync_folder(self.path.parent)
         self._end_torn_line()
         return True
 
@@ -89,6 +92,15 @@ class LogFile:
         size = os.fstat(self._fd).st_size
         if size and os.pread(self._fd, 1, size - 1) != b"\n":
             _write_all(self._fd, b"\n")
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder survive a power cut."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def to_line(value: Mapping[str, Any]) -> bytes:

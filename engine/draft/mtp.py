@@ -7,12 +7,15 @@ import torch
 
 from engine.model.mtp import Mtp
 
+MAX_WAITING_ROWS = 1024
+"""Rows kept for later: 10 MB at the 27B's width."""
+
 
 class MtpRows:
     """The head's keys and values for the conversation, kept up with the target's rows.
 
-    Rows that the target has computed wait, unread, until a proposal needs them: a turn that drafts
-    otherwise pays nothing for the head, and the first token does not wait for it.
+    Rows that the target has computed wait until a proposal needs them, or until there are
+    ``MAX_WAITING_ROWS``: the first token does not wait for the head, and their memory is bounded.
 
     Args:
         mtp: the head.
@@ -23,6 +26,7 @@ class MtpRows:
         self._mtp = mtp
         self._state = mtp.new_state(max_tokens)
         self._waiting: list[tuple[torch.Tensor, list[int]]] = []
+        self._num_waiting = 0
         self._last: torch.Tensor | None = None
 
     def follow(self, token_ids: Sequence[int], hidden: torch.Tensor) -> None:
@@ -36,7 +40,10 @@ class MtpRows:
         following = list(token_ids)[len(token_ids) - len(rows) :]
         if following:
             self._waiting.append((rows, following))
+            self._num_waiting += len(following)
         self._last = hidden[-1:]
+        if self._num_waiting >= MAX_WAITING_ROWS:
+            self._catch_up()
 
     def draft(self, token_id: int, num_tokens: int) -> list[int]:
         """Propose what follows ``token_id``, the token after the last row."""
@@ -50,7 +57,7 @@ class MtpRows:
         num_rows = max(num_tokens - 1, 0)
         if num_rows > self._state.length:
             self._catch_up()
-        self._waiting.clear()
+        self._forget_waiting()
         self._state.truncate(num_rows)
         self._last = last_hidden
 
@@ -58,7 +65,11 @@ class MtpRows:
         if self._waiting:
             rows, following = zip(*self._waiting, strict=True)
             self._mtp.fill(torch.cat(rows), list(chain.from_iterable(following)), self._state)
+        self._forget_waiting()
+
+    def _forget_waiting(self) -> None:
         self._waiting.clear()
+        self._num_waiting = 0
 
 
 class MtpDrafter:

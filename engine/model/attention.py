@@ -6,9 +6,9 @@ import torch
 
 from engine.model.config import ModelConfig
 from engine.model.matrix import product
+from engine.model.norms import rms_norm
 from engine.model.weights import AttentionWeights
 from kernels.attention.reference import attention_reference, gate_reference, rotate_reference
-from kernels.norm import rms_norm
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,12 @@ from engine.model.generation import Generation
 from engine.model.matrix import expanded
 from engine.model.mlp import feed_forward
 from engine.model.mtp import Mtp
+from engine.model.norms import add_rms_norm, rms_norm
 from engine.model.rope import RopeTable
 from engine.model.state import State
 from engine.model.weights import AttentionWeights, ModelWeights
 from engine.types import Sampling
 from kernels.linear.reference import logits_reference
-from kernels.norm import add_rms_norm, rms_norm
 
 PREFILL_CHUNK_TOKENS = 256
 """Tokens of a prefill chunk: enough rows for library products, short enough to stop in time."""

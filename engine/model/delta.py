@@ -4,10 +4,10 @@ import torch
 
 from engine.model.config import ModelConfig
 from engine.model.matrix import product
+from engine.model.norms import gated_rms_norm
 from engine.model.weights import DeltaWeights
 from kernels.conv.reference import conv_reference, next_tail_reference
 from kernels.delta.reference import delta_chunk_reference, delta_step_reference, gates_reference
-from kernels.norm import gated_rms_norm
 
 
 def advance(

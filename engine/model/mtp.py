@@ -13,11 +13,11 @@ from engine.model.attention import Angles, attend, store_keys
 from engine.model.config import ModelConfig
 from engine.model.matrix import Matrix, expanded, product
 from engine.model.mlp import feed_forward
+from engine.model.norms import add_rms_norm, rms_norm
 from engine.model.rope import RopeTable
 from engine.model.state import KeyValueStore
 from engine.model.weights import MtpWeights
 from kernels.linear.reference import logits_reference
-from kernels.norm import add_rms_norm, rms_norm
 
 
 class MtpState:

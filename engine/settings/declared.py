@@ -48,8 +48,8 @@ class SamplingSettings:
     top_k: int | None = setting(None, "0 is off", bounds=(0, 1_000_000), when="live")
     top_p: float | None = setting(None, "1 is off", bounds=(0.0, 1.0), when="live")
     min_p: float | None = setting(None, "0 is off", bounds=(0.0, 1.0), when="live")
-    presence_penalty: float = setting(0.0, "0 is off", bounds=(-10.0, 10.0), when="live")
-    repetition_penalty: float = setting(1.0, "1 is off", bounds=(0.01, 10.0), when="live")
+    presence_penalty: float | None = setting(None, "0 is off", bounds=(-10.0, 10.0), when="live")
+    repetition_penalty: float | None = setting(None, "1 is off", bounds=(0.01, 10.0), when="live")
     seed: int | None = setting(
         None, "seed of the draws; empty takes a fresh one each turn", bounds=(0, 2**63 - 1),
         when="live",

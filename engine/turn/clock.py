@@ -2,19 +2,29 @@
 
 import time
 
+import torch
+
 from engine.records import PHASES
 
 
 class PhaseClock:
-    """Times one round; exactly one phase runs at any moment, ``draft`` first."""
+    """Times one round; exactly one phase runs at any moment, ``draft`` first.
 
-    def __init__(self) -> None:
+    Args:
+        device: where the work runs. A GPU is waited for at every change of phase, so that its work
+            counts where it was asked for and not where its result is first read.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._is_asynchronous = device.type == "cuda"
         self._ms: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         self._phase: str = PHASES[0]
         self.began_s = self._since_s = time.perf_counter()
 
     def enter(self, phase: str) -> None:
         """End the running phase and begin ``phase``."""
+        if self._is_asynchronous:
+            torch.cuda.synchronize()
         now_s = time.perf_counter()
         self._ms[self._phase] += (now_s - self._since_s) * 1e3
         self._phase, self._since_s = phase, now_s

@@ -135,7 +135,7 @@ class Turn:
 
     def _round(self) -> RoundRecord:
         """One round: draft, verify, accept, host."""
-        memory, clock = self._memory, PhaseClock()
+        memory, clock = self._memory, PhaseClock(self._machine.model.device)
         context_tokens = len(memory.ids)
         draft = self._propose()
         verified = self._machine.verifier.verify(

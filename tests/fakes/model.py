@@ -144,6 +144,7 @@ class FakeModel:
     ) -> None:
         self.follow = follow
         self.config = SimpleNamespace(vocab_size=vocab_size, max_position_embeddings=1 << 20)
+        self.device = torch.device("cpu")
         self.mtp = FakeMtp(self, guess) if guess is not None else None
         self.fails_at: int | None = None
         self.num_steps = 0

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from engine.draft import mtp
 from engine.draft.choose import make_drafter, resolve_drafter
 from engine.draft.mtp import MtpRows
 from engine.draft.scripted import HalfDrafter, ReplayDrafter, WrongDrafter, replayed
@@ -74,6 +75,15 @@ def test_rows_follow_the_target_however_they_arrive():
         assert one.rows.draft(6, 2) == [21, 42]
         one.read(6, 21)
         assert one.rows.draft(7, 1) == [49]
+
+
+def test_rows_that_nobody_asks_for_do_not_pile_up(monkeypatch):
+    monkeypatch.setattr(mtp, "MAX_WAITING_ROWS", 4)
+    one = Rows()
+    for token_id in range(1, 12):
+        one.read(token_id)
+        assert one.rows._num_waiting < 4
+    assert one.rows.draft(12, 1) == [sum(range(13))]
 
 
 def test_there_is_nothing_to_propose_before_the_first_row():
