@@ -1,112 +1,29 @@
-"""The command ``qwen38``: names the commands, and ends each with a sentence and an exit code.
+"""The entry of ``qwen38``: interrupted at any moment, it ends with a sentence and no traceback.
 
-Every command is a function that returns its exit code or raises; `app.report` lists the codes.
-Help loads neither torch nor a screen.
+It imports nothing of ours before it answers to Ctrl-C; `app.command_line` holds the commands.
 """
 
-import functools
+import contextlib
+import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
-from importlib import metadata
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
-
-from app.commands import bench, chat, check, doctor, profiles, run, sessions, settings
-from app.report import report
-from app.streams import write_data
-from engine.errors import EngineError
-from engine.settings.declared import Settings, load_settings
-
-EPILOG = (
-    "Exit codes: 0 done, 1 failed or red, 2 bad usage, 3 no model, 4 not enough memory, "
-    "130 interrupted."
-)
-_PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
-
-cli = typer.Typer(
-    name="qwen38",
-    help="Chat with Qwen3.8-27B in this terminal; the engine runs inside.",
-    epilog=EPILOG,
-    no_args_is_help=True,
-    **_PLAIN,
-)
-session_commands = typer.Typer(
-    help="List, show, export and delete conversations.", no_args_is_help=True, **_PLAIN
-)
-bench_commands = typer.Typer(
-    help="Measure against this machine's bandwidth.", no_args_is_help=True, **_PLAIN
-)
-
-
-def _ends_well(command: Callable[..., int]) -> Callable[..., None]:
-    """Turn what a command returns or raises into the exit code of the process."""
-
-    @functools.wraps(command)
-    def ending(*args: object, **options: object) -> None:
-        try:
-            code = command(*args, **options)
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the one place for all
-            code = report(error, _log_folder())
-        raise typer.Exit(code)
-
-    return ending
-
-
-def _log_folder() -> Path:
-    try:
-        settings_now, _ = load_settings()
-    except EngineError:
-        settings_now = Settings()
-    return settings_now.state_dir / "logs"
-
-
-def _print_version(is_asked: bool) -> None:
-    if is_asked:
-        write_data(f"qwen38 {metadata.version('qwen38')}\n")
-        raise typer.Exit(0)
-
-
-@cli.callback()
-def _root(
-    *,
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    pass
-
-
-cli.command("chat")(_ends_well(chat.chat))
-cli.command("run")(_ends_well(run.run))
-cli.command("profiles")(_ends_well(profiles.profiles))
-cli.command("settings")(_ends_well(settings.settings))
-cli.command("doctor")(_ends_well(doctor.doctor))
-cli.command("check")(_ends_well(check.check))
-session_commands.command("list")(_ends_well(sessions.list_sessions))
-session_commands.command("show")(_ends_well(sessions.show))
-session_commands.command("export")(_ends_well(sessions.export))
-session_commands.command("delete")(_ends_well(sessions.delete))
-cli.add_typer(session_commands, name="sessions")
-bench_commands.command("round")(_ends_well(bench.bench_round))
-cli.add_typer(bench_commands, name="bench")
-
-
-def with_resume_value(arguments: Sequence[str]) -> list[str]:
-    """Give a bare ``--resume`` the value that means the last conversation.
-
-    The parser knows no option whose value may be left out.
-    """
-    given = list(arguments)
-    for index, word in enumerate(given):
-        after = given[index + 1] if index + 1 < len(given) else "-"
-        if word == "--resume" and after.startswith("-"):
-            given[index] = f"--resume={chat.LATEST}"
-    return given
+from types import FrameType
+from typing import NoReturn
 
 
 def main() -> None:
     """Run the command line and exit."""
-    cli(args=with_resume_value(sys.argv[1:]), prog_name="qwen38")
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:  # whoever ignores the signal goes on to do so
+        signal.signal(signal.SIGINT, _end_at_once)
+    from app.command_line import run_command_line
+
+    signal.signal(signal.SIGINT, before)
+    sys.exit(run_command_line(sys.argv[1:]))
+
+
+def _end_at_once(number: int, _frame: FrameType | None) -> NoReturn:
+    """End while modules load: an exception may be lost in there, and nothing is open yet."""
+    with contextlib.suppress(OSError):  # closed with 2>&-
+        os.write(2, b"Interrupted.\n")
+    os._exit(128 + number)

@@ -6,13 +6,14 @@ Exit codes, for scripts:
    0  done
    1  failed: a check is red, a disk refused, something broke
    2  bad usage: an option, a setting, a profile or a request
-   3  no model: the checkpoint is missing, damaged or foreign
+   3  no model: the checkpoint is missing, damaged or foreign, or its chat template refuses
    4  memory: the model does not fit on this machine
  130  interrupted by Ctrl-C (128 + signal for other signals)
  141  whoever read our output went away
 ====  ============================================================
 """
 
+import errno
 import os
 import sys
 import traceback
@@ -28,6 +29,7 @@ from engine.errors import (
     ProfileError,
     RequestError,
     SettingsError,
+    TemplateError,
 )
 
 OK, FAILED, BAD_USAGE, NO_MODEL, NO_MEMORY, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 4, 130, 141
@@ -37,9 +39,18 @@ _CODES: tuple[tuple[type[EngineError], int], ...] = (
     (ProfileError, BAD_USAGE),
     (RequestError, BAD_USAGE),
     (CheckpointError, NO_MODEL),
+    (TemplateError, NO_MODEL),
     (MemoryPlanError, NO_MEMORY),
     (CancelledError, INTERRUPTED),
 )
+
+_REFUSALS = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+)
+"""What a healthy program meets on a full, worn or guarded machine."""
+
+_LINE_SIGNS = str.maketrans({"\n": "␊", "\t": "␉"})
 
 
 def exit_code(error: BaseException) -> int:
@@ -63,6 +74,9 @@ def report(error: BaseException, log_folder: Path) -> int:
         say("Interrupted.")
     elif isinstance(error, EngineError):
         say(f"{error.title}: {error}")
+    elif isinstance(error, OSError) and error.errno in _REFUSALS:
+        where = f" ({error.filename})" if error.filename else ""
+        say(f"System: {error.strerror}{where}.")
     else:
         say(f"Something broke: {one_line(error)}. {_keep_traceback(error, log_folder)}")
     return code
@@ -75,14 +89,34 @@ def one_line(error: BaseException) -> str:
 
 
 def say(sentence: str) -> None:
-    """Write one line for the person to stderr; a stderr that is gone is no reason to fail."""
+    """Write one line for the person to stderr, whatever foreign text it quotes.
+
+    A stderr that is gone is no reason to fail.
+    """
+    say_lines(sentence.translate(_LINE_SIGNS))
+
+
+def say_lines(text: str) -> None:
+    """Write lines of our own to stderr, such as a help text."""
     if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison]  closed with 2>&-
         return
     try:
-        sys.stderr.write(visible(sentence) + "\n")
+        sys.stderr.write(visible(text) + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         return
+
+
+def leave_stdout() -> bool:
+    """Flush stdout, so that the interpreter need not; False when it cannot be written."""
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  closed with 1>&-
+        return True
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        silence_stdout()
+        return False
+    return True
 
 
 def silence_stdout() -> None:
@@ -99,6 +133,7 @@ def _keep_traceback(error: BaseException, folder: Path) -> str:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as problem:
-        return f"Its log could not be written to {path} ({problem.strerror})."
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or "no such place"
+        return f"Its log could not be written to {path} ({reason})."
     return f"The details are in {path}."

@@ -72,6 +72,11 @@ def message_text(line: str) -> str:
     return line[1:] if line.startswith("//") else line
 
 
+def typed_text(message: str) -> str:
+    """What a person types to send ``message``: the inverse of `message_text`."""
+    return f"/{message}" if message.startswith("/") else message
+
+
 def help_text() -> str:
     """The table as plain text."""
     width = max(len(one.usage) for one in SLASH_COMMANDS)

@@ -6,18 +6,19 @@ What goes to a terminal passes the sanitiser; what goes to a pipe or a file stay
 import os
 import sys
 import time
-from typing import TextIO, cast
+from typing import BinaryIO, TextIO, cast
 
 from app.report import say
 from app.visible import visible, visible_line
-from engine.errors import EngineError, RequestError
+from engine.errors import OutputError, RequestError
 from engine.types import LoadProgressed
 
+MAX_INPUT_BYTES = 16 << 20
+"""Most that is read of a prompt or of token ids; a million tokens have about 5 MB of text."""
 
-class OutputClosedError(EngineError):
+
+class OutputClosedError(OutputError):
     """There is no stdout to write to."""
-
-    title = "Output"
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -52,17 +53,9 @@ def read_prompt() -> str:
     """The whole of stdin as one prompt, without its last line ends.
 
     Raises:
-        RequestError: stdin is closed, a terminal, or holds nothing.
+        RequestError: stdin is closed, a terminal, too long, or holds nothing.
     """
-    source = cast("TextIO | None", sys.stdin)
-    if source is None or is_terminal(source):
-        raise RequestError(
-            "There is no prompt.", "Write it behind the command or pipe it into stdin."
-        )
-    try:
-        data = source.buffer.read()
-    except OSError as problem:
-        raise RequestError(f"stdin does not read: {problem.strerror}.") from None
+    data = read_bounded(stdin_bytes(), "stdin")
     text = data.decode("utf-8", "replace")
     if "\N{REPLACEMENT CHARACTER}" in text and b"\xef\xbf\xbd" not in data:
         say("Some bytes of stdin are no UTF-8; the model reads a replacement sign for them.")
@@ -70,6 +63,38 @@ def read_prompt() -> str:
     if not text.strip():
         raise RequestError("stdin holds no prompt.", "Pipe some text into it.")
     return text
+
+
+def stdin_bytes() -> BinaryIO:
+    """What was piped into the command.
+
+    Raises:
+        RequestError: stdin is closed or a terminal.
+    """
+    source = cast("TextIO | None", sys.stdin)
+    if source is None or is_terminal(source):
+        raise RequestError(
+            "There is no prompt.", "Write it behind the command or pipe it into stdin."
+        )
+    return source.buffer
+
+
+def read_bounded(source: BinaryIO, name: str) -> bytes:
+    """All that ``source`` holds, which may be a pipe or a device without an end.
+
+    Raises:
+        RequestError: it does not read, or holds more than `MAX_INPUT_BYTES`.
+    """
+    try:
+        data = source.read(MAX_INPUT_BYTES + 1)
+    except OSError as problem:
+        raise RequestError(f"{name} does not read: {problem.strerror}.") from None
+    if len(data) > MAX_INPUT_BYTES:
+        raise RequestError(
+            f"{name} holds more than {MAX_INPUT_BYTES:,} bytes, which no context takes.",
+            "Give it a part.",
+        )
+    return data
 
 
 class LoadLine:

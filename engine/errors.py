@@ -56,6 +56,12 @@ class RequestError(EngineError):
     title = "Request"
 
 
+class OutputError(EngineError):
+    """A file that was asked for cannot be written."""
+
+    title = "Output"
+
+
 class CancelledError(EngineError):
     """The person stopped a load before it was complete."""
 

@@ -79,6 +79,11 @@ def _smallest_real_first(profile: Profile) -> tuple[bool, int]:
 
 
 def _named_folder(folder: Path, wanted: Profile | None, profiles: Mapping[str, Profile]) -> Choice:
+    if folder.is_file():
+        raise CheckpointError(
+            f"{folder} is a file, expected the folder of a checkpoint.",
+            "Give the folder that holds config.json.",
+        )
     if not folder.is_dir():
         raise CheckpointError(f"The model folder {folder} does not exist.", HOW_TO_GIVE)
     if not (folder / "config.json").is_file():

@@ -3,13 +3,15 @@
 # safetensors types a path only in part.
 # pyright: reportUnknownVariableType=false
 
+import os
+import re
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from engine.errors import RequestError
+from engine.errors import OutputError, RequestError
 from engine.records import TurnRecord
 
 
@@ -17,7 +19,8 @@ def write_logits(record: TurnRecord, path: Path) -> None:
     """Write ``logits`` [num_tokens, vocab] in fp32 and ``token_ids`` [num_tokens] as safetensors.
 
     Raises:
-        RequestError: the turn kept no logits, or the file cannot be written.
+        RequestError: the turn kept no logits.
+        OutputError: the file cannot be written.
     """
     rows = record.logits
     if rows is None or len(rows) == 0:
@@ -30,4 +33,12 @@ def write_logits(record: TurnRecord, path: Path) -> None:
     try:
         save_file(tensors, path)
     except (OSError, SafetensorError) as problem:
-        raise RequestError(f"{path} cannot be written: {problem}.") from None
+        raise OutputError(f"{path} cannot be written: {_reason(problem)}.") from None
+
+
+def _reason(problem: Exception) -> str:
+    """The system's words for a failure; the library gives a number and its own file's name."""
+    number = getattr(problem, "errno", None)
+    if found := re.search(r"os error (\d+)", str(problem)):
+        number = int(found[1])
+    return os.strerror(number) if number else "the disk refused"

@@ -16,6 +16,7 @@ from engine.model.config import ModelConfig
 from engine.model.config_file import read_config
 from engine.model.decoder import Model
 from engine.model.footprint import kv_bytes_per_token, state_bytes, tail_bytes, weight_bytes
+from engine.model.generation import read_generation
 from engine.model.loading import load_model
 from engine.model.tensors import format_of
 from engine.profile import Formats
@@ -66,11 +67,13 @@ def open_engine(
     config = read_config(choice.path)
     torch.set_num_threads(settings.model.threads or choose_threads(config))
     tokenizer = Tokenizer.load(choice.path, config.vocab_size)
-    notices = notices_of(choice, open_checkpoint(choice.path, config))
+    check_stop_ids(choice.path, read_generation(choice.path, config).stop_ids, tokenizer)
     template = ChatTemplate.load(choice.path, tokenizer)
     max_context_tokens = min(settings.model.context_tokens, config.max_position_embeddings)
     try:
         template.start()
+        notices = notices_of(choice, open_checkpoint(choice.path, config))
+        template.compile()
         model = load_model(
             choice.path,
             device=device,
@@ -95,24 +98,14 @@ def engine_of(
     max_context_tokens: int,
     notices: tuple[str, ...] = (),
 ) -> LocalEngine:
-    """Put an engine around a loaded model.
-
-    Raises:
-        CheckpointError: the model names no token that ends an answer.
-    """
-    stop_ids = frozenset(model.stop_ids)
-    if not stop_ids:
-        raise CheckpointError(
-            f"{choice.path} names no stop token, so that no answer would end.",
-            "Download its generation_config.json.",
-        )
+    """Put an engine around a loaded model."""
     traffic = WalkTraffic(model.config, HELD_FORMATS)
     machine = Machine(
         model=model,
         tokenizer=tokenizer,
         verifier=RowWalk(model),
         traffic=traffic,
-        stop_ids=stop_ids,
+        stop_ids=frozenset(model.stop_ids),
         max_context_tokens=max_context_tokens,
         num_threads=torch.get_num_threads(),
     )
@@ -134,6 +127,25 @@ def engine_of(
         read_gb_s=read_bandwidth_gbps(device),
     )
     return LocalEngine(info, machine, template, choice.profile.drafting, notices)
+
+
+def check_stop_ids(path: Path, stop_ids: tuple[int, ...], tokenizer: Tokenizer) -> None:
+    """Refuse a model whose answers would not end.
+
+    Raises:
+        CheckpointError: it names no token that ends an answer, or one that its tokenizer lacks.
+    """
+    if not stop_ids:
+        raise CheckpointError(
+            f"{path} names no stop token, so that no answer would end.",
+            "Download its generation_config.json.",
+        )
+    for one in stop_ids:
+        if not tokenizer.has(one):
+            raise CheckpointError(
+                f"{path}: the stop token {one} is no token of tokenizer.json.",
+                "Use the tokenizer that came with the model.",
+            )
 
 
 def choose_device(wanted: str) -> str:

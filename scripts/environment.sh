@@ -29,7 +29,11 @@ find_python() {
 has_nvidia_gpu() { command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; }
 
 # What an installed environment was made from; a change makes the next call install again.
-fingerprint() { { cat "$root/pyproject.toml" "$root/scripts/environment.sh"; echo "$1"; has_nvidia_gpu && echo gpu; } | cksum; }
+fingerprint() {
+    local device=cpu
+    if has_nvidia_gpu; then device=gpu; fi
+    { cat "$root/pyproject.toml" "$root/scripts/environment.sh"; echo "$1 $device"; } | cksum
+}
 
 # try_step WHAT COMMAND...: runs it, shows its last line of output on a terminal, keeps the log
 try_step() {

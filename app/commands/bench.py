@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from app.commands import options
+from app.output_file import check_output
 from app.report import OK, say
-from app.sessions.export import write_text
 from app.streams import write_data
-from engine.errors import RequestError
+from engine.errors import OutputError, RequestError
 from engine.profile import get_profile, load_profiles
 from engine.settings.declared import load_settings
 
@@ -29,6 +29,8 @@ def bench_round(
 ) -> int:
     """Time decode rounds of a model with random weights."""
     numbers = _numbers(rows)
+    if file is not None:
+        check_output("--json", file)
     settings, _ = load_settings(options.as_settings({"model.device": device}, None))
     chosen = get_profile(profile, load_profiles(settings.config_dir))
     from engine import bench_round as bench
@@ -46,8 +48,16 @@ def bench_round(
     result["rounds"] = [_as_json(one) for one in result["rounds"]]
     write_data("\n".join(_table(result)) + "\n")
     if file is not None:
-        say(f"Written to {write_text(file, json.dumps(result) + chr(10), replace=True)}.")
+        _write(file, json.dumps(result) + "\n")
+        say(f"Written to {file.absolute()}.")
     return OK
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise OutputError(f"{file} cannot be written: {problem.strerror}.") from None
 
 
 def _as_json(timing: Any) -> dict[str, Any]:  # noqa: ANN401  naming its type would load torch

@@ -1,7 +1,6 @@
 """The options that several commands share, and how options become settings."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,7 +8,7 @@ import typer
 from engine.errors import SettingsError
 
 Model = Annotated[
-    Path | None, typer.Option("--model", help="Folder of the checkpoint.", metavar="DIR")
+    str | None, typer.Option("--model", help="Folder of the checkpoint.", metavar="DIR")
 ]
 Profile = Annotated[str | None, typer.Option("--profile", help="Weight profile.", metavar="NAME")]
 Device = Annotated[str | None, typer.Option("--device", help="auto, cpu or cuda.", metavar="NAME")]
@@ -32,8 +31,10 @@ def as_settings(values: dict[str, object], sets: Sequence[str] | None) -> dict[s
         sets: ``NAME=VALUE`` texts; an own option wins over them.
 
     Raises:
-        SettingsError: a text holds no ``=``.
+        SettingsError: a text holds no ``=``, or the folder of the model has no name.
     """
+    if values.get("model.dir") == "":
+        raise SettingsError("--model names no folder.", "Leave it out, or write --model DIR.")
     found: dict[str, object] = {}
     for text in sets or ():
         name, sign, value = text.partition("=")

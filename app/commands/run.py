@@ -13,9 +13,10 @@ import typer
 from app.commands import options
 from app.interrupt import StopOnSignal
 from app.opening import Plan, plan, request_of
+from app.output_file import check_output
 from app.report import FAILED, OK, say
 from app.stats import stats_line
-from app.streams import LoadLine, is_terminal, read_prompt, write_data
+from app.streams import LoadLine, is_terminal, read_bounded, read_prompt, stdin_bytes, write_data
 from engine.errors import RequestError, nearest
 from engine.records import TurnRecord
 from engine.settings.declared import Settings
@@ -30,6 +31,7 @@ from engine.types import (
 )
 
 DRAFT_SHAPES = ("auto", "chain", "tree")
+STDIN = Path("-")
 
 
 def run(
@@ -52,7 +54,9 @@ def run(
     system: options.System = None,
     ids: Annotated[
         Path | None,
-        typer.Option(help="Token ids to feed as they are: JSON list or words.", metavar="FILE"),
+        typer.Option(
+            help="Token ids to feed as they are: JSON list or words; - is stdin.", metavar="FILE"
+        ),
     ] = None,
     logits: Annotated[
         Path | None,
@@ -76,6 +80,8 @@ def run(
     }
     _check_shape(draft_shape)
     _check_ids(ids, prompt, system, no_thinking=no_thinking)
+    if logits is not None:
+        check_output("--logits", logits, ".safetensors")
     chosen = plan(options.as_settings(given, sets))
     prompt_ids = read_ids(ids) if ids else None
     text = "" if prompt_ids else _prompt(prompt)
@@ -97,17 +103,36 @@ def read_ids(path: Path) -> tuple[int, ...]:
     """Token ids from a file: a JSON list, or numbers between white space.
 
     Raises:
-        RequestError: the file does not read or holds anything else.
+        RequestError: the file is missing, does not read, is too long, or holds anything else.
     """
+    data = _read_ids_file(path)
     try:
-        text = path.read_text(encoding="utf-8").strip()
+        text = data.decode("utf-8").strip()
         values: Any = json.loads(text) if text.startswith("[") else [int(w) for w in text.split()]
-    except (OSError, ValueError) as problem:
-        raise RequestError(f"{path} holds no token ids: {problem}.") from None
-    is_ids = all(type(one) is int and one >= 0 for one in values)
-    if not values or not is_ids:
-        raise RequestError(f"{path} holds no token ids.", "Write whole numbers, none below 0.")
+    except (ValueError, RecursionError):
+        values = None
+    if not values or not all(type(one) is int and one >= 0 for one in values):
+        raise RequestError(
+            f"{_name(path)} holds no token ids.",
+            "Write whole numbers, none below 0: a JSON list, or words.",
+        )
     return tuple(values)
+
+
+def _read_ids_file(path: Path) -> bytes:
+    if path == STDIN:
+        return read_bounded(stdin_bytes(), "stdin")
+    try:
+        with path.expanduser().open("rb") as file:
+            return read_bounded(file, str(path))
+    except FileNotFoundError:
+        raise RequestError(f"The file {path} is missing.", "--ids names a file of ids.") from None
+    except OSError as problem:
+        raise RequestError(f"{path} does not read: {problem.strerror}.") from None
+
+
+def _name(path: Path) -> str:
+    return "stdin" if path == STDIN else str(path)
 
 
 def as_record(info: EngineInfo, request: Request, record: TurnRecord) -> dict[str, Any]:
@@ -214,8 +239,9 @@ def _end(
 ) -> int:
     if as_json:
         write_data(json.dumps(as_record(info, request, record)) + "\n")
-    elif is_terminal(sys.stdout):
+    elif not record.text.endswith("\n"):
         write_data("\n")
+    if not as_json and is_terminal(sys.stdout):
         say(stats_line(record))
     if record.finish_reason == "error":
         say(f"The answer is cut off: {record.error}")

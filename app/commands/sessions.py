@@ -29,13 +29,15 @@ def store_of(settings: Settings) -> SessionStore:
 def list_sessions(*, as_json: options.Json = False) -> int:
     """List the conversations, last one first."""
     store = _store()
-    found = store.list()
+    found, unreadable = store.survey()
     if as_json:
         write_data(json.dumps([asdict(one) for one in found], default=str) + "\n")
     elif found:
         write_data("\n".join(map(summary_line, found)) + "\n")
     else:
         say(f"There are no conversations in {store.folder} yet.")
+    if unreadable:
+        say(unreadable)
     return OK
 
 
@@ -59,7 +61,8 @@ def show(session_id: Id) -> int:
 def export(
     session_id: Id,
     file: Annotated[
-        Path | None, typer.Argument(help="Where to; stdout when left out.", metavar="FILE")
+        Path | None,
+        typer.Argument(help="Where to, .md or .json; stdout when left out.", metavar="FILE"),
     ] = None,
     kind: Annotated[
         str | None,
@@ -76,25 +79,23 @@ def export(
             f"--format is '{kind}', expected markdown or json.", nearest(kind, FORMATS)
         )
     session = _store().open(session_id, write=False)
-    chosen = kind or ("json" if file and file.suffix == ".json" else "markdown")
-    text = exports.as_json(session) if chosen == "json" else exports.as_markdown(session)
     if file is None:
-        write_data(text)
+        write_data(exports.as_json(session) if kind == "json" else exports.as_markdown(session))
     else:
-        exports.write_text(file, text, replace=force)
-        say(f"Written to {file}.")
+        say(f"Written to {exports.export_to(session, file, kind or '', replace=force)}.")
     for warning in session.warnings:
         say(warning)
     return OK
 
 
 def delete(
-    session_ids: Annotated[list[str], typer.Argument(help="Ids or their beginnings.")],
+    session_ids: Annotated[
+        list[str], typer.Argument(help="Ids, or their first 8 characters or more.")
+    ],
 ) -> int:
-    """Delete conversations for good."""
-    store = _store()
-    for one in session_ids:
-        say(f"Deleted {store.delete(one)}.")
+    """Delete conversations for good: all that are named, or none."""
+    for one in _store().delete(session_ids):
+        say(f"Deleted {one}.")
     return OK
 
 

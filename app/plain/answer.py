@@ -17,10 +17,15 @@ from engine.types import ChatEngine, Event, NoticeRaised, Request, TextArrived, 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an answer ended; ``ends_program`` when a signal asked for more than its end."""
+    """How an answer ended.
+
+    ``ends_program`` when a signal asked for more than its end; ``is_refused`` when the engine never
+    began with it.
+    """
 
     exit_code: int
     ends_program: bool = False
+    is_refused: bool = False
 
 
 def stream_answer(
@@ -40,22 +45,27 @@ def stream_answer(
     """
     view = _View(shows_thinking=show_thinking in ("live", "open"))
     record: TurnRecord | None = None
+    has_begun = is_refused = False
     code = OK
     with StopOnSignal() as interrupt:
         try:
             for event in engine.generate(request, interrupt.stop):
+                has_begun = True
                 if isinstance(event, TextArrived):
                     writer.append(event.channel, event.text)
                 elif isinstance(event, TurnEnded):
                     record = event.record
                     writer.finish(record)
                 view.show(event)
+            if record is None:
+                raise EngineError("The engine ended without an answer.")
         except BaseException as error:
             if record is None:
                 writer.abort(one_line(error))
             view.end_line()
             if not _is_told(error):
                 raise
+            is_refused = not has_begun and isinstance(error, EngineError)
             code = exit_code(error)
     view.end_line()
     if record is not None:
@@ -63,7 +73,7 @@ def stream_answer(
     if record is not None and record.finish_reason == "error":
         say(f"The answer is cut off: {record.error}")
         code = FAILED
-    return Outcome(interrupt.exit_code or code, interrupt.ends_program)
+    return Outcome(interrupt.exit_code or code, interrupt.ends_program, is_refused)
 
 
 def _is_told(error: BaseException) -> bool:

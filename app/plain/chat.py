@@ -60,6 +60,8 @@ def talk(state: PlainState, reader: Reader) -> int:
                 raise
             say(f"{error.title}: {error}")
             continue
+        finally:
+            state.tell_warnings()
         if outcome is None:
             break
         if outcome.ends_program:
@@ -69,14 +71,22 @@ def talk(state: PlainState, reader: Reader) -> int:
     return OK
 
 
-def answer(state: PlainState) -> Outcome:
-    """Answer the end of the current branch."""
-    request = request_of(state.settings, state.engine.info, state.session.request_messages())
-    writer = state.session.start_answer()
-    try:
-        return stream_answer(state.engine, request, writer, state.settings.chat.show_thinking)
-    finally:
-        state.tell_warnings()
+def send(state: PlainState, text: str) -> Outcome:
+    """Add a message to the conversation and answer it."""
+    before = state.session.leaf
+    state.session.add_message("user", text)
+    return answer(state, before)
+
+
+def answer(state: PlainState, before: str) -> Outcome:
+    """Answer the end of the current branch; refused, the conversation goes on from ``before``."""
+    session = state.session
+    request = request_of(state.settings, state.engine.info, session.request_messages())
+    writer = session.start_answer()
+    outcome = stream_answer(state.engine, request, writer, state.settings.chat.show_thinking)
+    if outcome.is_refused:
+        session.select(before)
+    return outcome
 
 
 def _take(state: PlainState, line: str) -> Outcome | None:
@@ -85,14 +95,15 @@ def _take(state: PlainState, line: str) -> Outcome | None:
         return Outcome(OK)
     found = parse_slash(line)
     if found is None:
-        state.session.add_message("user", message_text(line))
-        state.session.draft = ""
-        return answer(state)
+        outcome = send(state, message_text(line))
+        state.session.draft = line if outcome.is_refused else ""
+        return outcome
     state.session.draft = ""
+    before = state.session.leaf
     step = act(state, *found)
     if step == "leave":
         return None
-    return answer(state) if step == "answer" else Outcome(OK)
+    return answer(state, before) if step == "answer" else Outcome(OK)
 
 
 def _reader(state: PlainState) -> Reader:

@@ -58,8 +58,10 @@ def _resume(state: PlainState, argument: str) -> None:
 
 
 def _sessions(state: PlainState, _argument: str) -> None:
-    found = state.store.list()
+    found, unreadable = state.store.survey()
     say("\n".join(map(summary_line, found)) if found else "There are no conversations yet.")
+    if unreadable:
+        say(unreadable)
 
 
 def _session(state: PlainState, _argument: str) -> None:

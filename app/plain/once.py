@@ -3,15 +3,18 @@
 from app.commands.sessions import store_of
 from app.live import LiveSettings
 from app.opening import Plan
-from app.plain.chat import answer
+from app.plain.chat import send
 from app.plain.loading import load
 from app.plain.state import PlainState
+from app.report import FAILED, say
 from app.sessions.history import PromptHistory
+from app.sessions.session import Session
+from app.slash import typed_text
 from app.streams import read_prompt
 
 
 def answer_stdin(chosen: Plan, session_id: str | None) -> int:
-    """Answer what stdin holds; returns the exit code."""
+    """Answer what stdin holds; returns the exit code, which is no 0 when it could not be kept."""
     text = read_prompt()
     store = store_of(chosen.settings)
     engine = load(chosen)
@@ -26,9 +29,18 @@ def answer_stdin(chosen: Plan, session_id: str | None) -> int:
         state = PlainState(engine, store, session, LiveSettings.of(chosen.sources), history)
         state.tell_warnings()
         try:
-            session.add_message("user", text)
-            return answer(state).exit_code
+            outcome = send(state, text)
+            if outcome.is_refused and chosen.settings.chat.save and not session.draft:
+                session.draft = typed_text(text)
         finally:
             session.close()
+            _tell_unsaved(session)
+        return outcome.exit_code if session.is_saved else outcome.exit_code or FAILED
     finally:
         engine.close()
+
+
+def _tell_unsaved(session: Session) -> None:
+    # not the session's own warnings: they speak of a next message
+    if not session.is_saved:
+        say(f"The conversation was not saved: {session.disk_problem} ({session.path}).")

@@ -19,9 +19,13 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from app.report import say
 from app.sessions.history import PromptHistory
 from app.slash import SLASH_COMMANDS
+from app.visible import visible_line
 from engine.settings.declared import KNOWN
 
 PROMPT = "you> "
+DRAFT_CELLS = 200
+"""How much of a draft a terminal is told that cannot edit it."""
+
 DRAFT_SECONDS = 1.0
 """Most seconds of typing that a crash can cost."""
 
@@ -40,7 +44,7 @@ class LineReader:
     def read(self, draft: str) -> str | None:
         """The next message; ``draft`` is told, since it cannot be edited here."""
         if draft:
-            say(f"(not sent last time: {draft})")
+            say(f"(not sent last time: {visible_line(draft, DRAFT_CELLS)})")
         lines: list[str] = []
         while True:
             if sys.stderr:

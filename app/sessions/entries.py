@@ -16,6 +16,9 @@ from engine.types import Role
 ROOT = ""
 """The parent of a conversation's first message; siblings of that message share it."""
 
+FORMAT = 1
+"""The newest make of file that this program reads and writes."""
+
 TITLE_CELLS = 60
 
 State = Literal["complete", "writing", "stopped"]
@@ -53,12 +56,14 @@ class Contents:
     given_title: str = ""
     leaf: str = ROOT
     messages: dict[str, MessageEntry] = field(default_factory=dict[str, MessageEntry])
+    newer_format: str = ""
     num_foreign: int = 0
 
     @property
     def title(self) -> str:
         """The given title, else the beginning of the first message, fit for one line."""
-        first = next((one.content for one in self.messages.values()), "")
+        path = self.path_messages() or [*self.messages.values()]
+        first = path[0].content if path else ""
         return visible_line(self.given_title or first, TITLE_CELLS) or "(empty)"
 
     def path_messages(self) -> list[MessageEntry]:
@@ -115,7 +120,7 @@ def read_contents(session_id: str, lines: Iterable[Mapping[str, Any]]) -> Conten
 def session_line(contents: Contents) -> dict[str, Any]:
     """The head line of a session's file."""
     return {
-        "type": "session", "format": 1, "id": contents.id, "at": contents.created,
+        "type": "session", "format": FORMAT, "id": contents.id, "at": contents.created,
         "model": contents.model, "profile": contents.profile, "system": contents.system,
     }  # fmt: skip
 
@@ -136,6 +141,9 @@ def message_line(entry: MessageEntry) -> dict[str, Any]:
 
 
 def _apply_session(contents: Contents, line: Mapping[str, Any]) -> None:
+    made: object = line.get("format", FORMAT)
+    if not isinstance(made, int) or made > FORMAT:
+        contents.newer_format = str(made)
     contents.created = str(line.get("at", ""))
     contents.model = str(line.get("model", ""))
     contents.profile = str(line.get("profile", ""))

@@ -1,6 +1,9 @@
 """A session as a document: Markdown for people, JSON for programs."""
 
+import contextlib
 import json
+import os
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -8,34 +11,79 @@ from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
 from app.sessions.store import SessionError
 
+ENDINGS = {".md": "markdown", ".json": "json"}
+"""Endings of files, and the format that each stands for."""
+
 NAMES = {"user": "You", "assistant": "Assistant", "system": "System"}
 
 
-def export_to(session: Session, path: Path) -> Path:
-    """Write the session to a new file; its ending chooses the format (``.json``, else Markdown).
+def export_to(session: Session, path: Path, kind: str = "", *, replace: bool = False) -> Path:
+    """Write the session to a file; returns the full path.
+
+    Args:
+        session: what is written.
+        path: where to; anywhere but among the sessions themselves.
+        kind: ``markdown`` or ``json``; empty to go by the ending of ``path``.
+        replace: whether a file that is there may be replaced.
 
     Raises:
-        SessionError: the file exists already or cannot be written.
+        SessionError: the ending says no format, the file exists already (unless ``replace``), lies
+            in the folder of the sessions, or cannot be written.
     """
-    text = as_json(session) if path.suffix == ".json" else as_markdown(session)
-    return write_text(path, text)
-
-
-def write_text(path: Path, text: str, *, replace: bool = False) -> Path:
-    """Write ``text`` to ``path``; returns the full path.
-
-    Raises:
-        SessionError: the file exists already (unless ``replace``) or cannot be written.
-    """
-    path = path.expanduser()
+    kind = kind or ENDINGS.get(path.suffix.lower(), "")
+    if not kind:
+        raise SessionError(
+            f"'{path.name}' does not say in which format.", "End the name in .md or .json."
+        )
+    path, folder = path.expanduser(), session.path.parent
+    if path.resolve().is_relative_to(folder.resolve()):
+        raise SessionError(
+            f"{path} lies in {folder}, where the conversations are kept.", "Give another folder."
+        )
+    text = as_json(session) if kind == "json" else as_markdown(session)
+    data = text.encode("utf-8", "surrogatepass")
     try:
-        with path.open("w" if replace else "x", encoding="utf-8", errors="surrogatepass") as file:
-            file.write(text)
+        if replace and path.is_file():
+            _replace(path.resolve(), data)
+        else:
+            _write_new(path, data)
     except FileExistsError:
-        raise SessionError(f"{path} exists already.", "Give another name.") from None
+        raise SessionError(
+            f"{path} exists already.",
+            "Give another name, or replace it with 'qwen38 sessions export ID FILE --force'.",
+        ) from None
     except OSError as problem:
         raise SessionError(f"{path} cannot be written: {problem.strerror}.") from None
     return path.absolute()
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    """Write a file that is not there yet through to the disk, whole or not at all."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+    except BaseException:
+        _remove(path)
+        raise
+
+
+def _replace(target: Path, data: bytes) -> None:
+    """Replace a file in one step: it stays as it was until the new one is on disk."""
+    fresh = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
+    _write_new(fresh, data)
+    try:
+        fresh.replace(target)
+    except BaseException:
+        _remove(fresh)
+        raise
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def as_markdown(session: Session) -> str:

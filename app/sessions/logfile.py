@@ -25,6 +25,7 @@ class LogFile:
         self.path = path
         self.keep = keep
         self._fd = -1
+        self._is_made_here = False
         self._waiting: list[bytes] = []
 
     @property
@@ -50,8 +51,8 @@ class LogFile:
             return False
         self._fd = fd
         if is_new:
+            self._is_made_here = True
             _sync_folder(self.path.parent)
-        self._end_torn_line()
         return True
 
     def append(self, value: Mapping[str, Any]) -> OSError | None:
@@ -72,26 +73,25 @@ class LogFile:
         return None
 
     def close(self) -> None:
-        """Give the file back to other processes."""
+        """Give the file back to other processes; one that never took a line is removed."""
         if self._fd >= 0:
+            if self._is_made_here and not os.fstat(self._fd).st_size:
+                with contextlib.suppress(OSError):
+                    self.path.unlink()
             os.close(self._fd)
             self._fd = -1
 
     def _write_waiting(self) -> None:
         size = os.fstat(self._fd).st_size
+        is_torn = size and os.pread(self._fd, 1, size - 1) != b"\n"
         try:
-            _write_all(self._fd, b"".join(self._waiting))
+            _write_all(self._fd, b"\n" * bool(is_torn) + b"".join(self._waiting))
             os.fsync(self._fd)
         except OSError:
             with contextlib.suppress(OSError):  # half a line must not stay in front of the next
                 os.ftruncate(self._fd, size)
             raise
         self._waiting.clear()
-
-    def _end_torn_line(self) -> None:
-        size = os.fstat(self._fd).st_size
-        if size and os.pread(self._fd, 1, size - 1) != b"\n":
-            _write_all(self._fd, b"\n")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -44,7 +44,8 @@ class Session:
         self._log = log
         self._drafts = drafts
         self._is_written = not is_new
-        self._is_disk_bad = False
+        self.disk_problem = ""
+        """Why the last write failed; empty when it did not."""
         self.warnings: list[str] = []
         """Sentences a person should see: damaged lines, a copy, a full disk. Only ever grows."""
 
@@ -249,20 +250,21 @@ class Session:
 
     def _tell(self, problem: OSError | None) -> None:
         if problem is None:
-            if self._is_disk_bad:
+            if self.disk_problem:
                 self.warnings.append("The conversation is on disk again, with nothing missing.")
-            self._is_disk_bad = False
-        elif not self._is_disk_bad:
+            self.disk_problem = ""
+        else:
             self._warn_about_disk(problem)
 
     def _warn_about_disk(self, problem: OSError) -> None:
-        if not self._is_disk_bad:
+        is_known = bool(self.disk_problem)
+        self.disk_problem = problem.strerror or str(problem)
+        if not is_known:
             self.warnings.append(
-                f"The conversation is not on disk: {problem.strerror or problem} "
-                f"({self.path}). It is kept in memory and tried again with every message; "
+                f"The conversation is not on disk: {self.disk_problem} ({self.path}). "
+                "It is kept in memory and tried again with every message; "
                 "/export writes it elsewhere."
             )
-        self._is_disk_bad = True
 
 
 def new_id() -> str:

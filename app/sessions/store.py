@@ -1,16 +1,21 @@
 """The folder of all conversations: make, open, list, delete."""
 
 import secrets
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from app.sessions.entries import Contents, read_contents
+from app.sessions.entries import FORMAT, Contents, read_contents
 from app.sessions.logfile import LogFile, read_lines
 from app.sessions.session import Session, now
 from engine.errors import EngineError, nearest
 
 SUFFIX = ".jsonl"
+
+MIN_DELETE_CHARACTERS = 8
+"""The shortest beginning of an id that is enough to delete a session."""
 
 
 class SessionError(EngineError):
@@ -66,7 +71,11 @@ class SessionStore:
         path = _find(self.folder, session_id_or_prefix)
         log = LogFile(path, keep=self._keep)
         notice = _lock(log) if write else ""
-        contents, warnings = _read(path)
+        try:
+            contents, warnings = _read(path)
+        except SessionError:
+            log.close()
+            raise
         session = Session(contents, log, self._drafts, is_new=False)
         session.warnings += warnings
         if notice:
@@ -77,13 +86,19 @@ class SessionStore:
         """The session that was written last, if there is one."""
         return next(iter(self.list()), None)
 
-    def list(self) -> list[SessionSummary]:
-        """Every readable session, written last first."""
+    def survey(self) -> tuple[list[SessionSummary], str]:
+        """Every readable session, written last first, and a sentence about the files that are not.
+
+        Raises:
+            SessionError: the folder does not read.
+        """
         found: list[SessionSummary] = []
-        for path in _paths(self.folder):
+        paths, num_unreadable = _paths(self.folder)
+        for path in paths:
             try:
                 contents, _ = _read(path)
             except SessionError:
+                num_unreadable += 1
                 continue
             found.append(
                 SessionSummary(
@@ -95,28 +110,43 @@ class SessionStore:
                     path=path,
                 )
             )
-        return sorted(found, key=lambda one: (one.updated, one.id), reverse=True)
+        found.sort(key=lambda one: (one.updated, one.id), reverse=True)
+        if not num_unreadable:
+            return found, ""
+        files = f"{num_unreadable} file{'s' * (num_unreadable > 1)}"
+        return found, f"{files} in {self.folder} could not be read."
 
-    def delete(self, session_id_or_prefix: str) -> str:
-        """Remove a session and its draft for good; returns its id.
+    def list(self) -> list[SessionSummary]:
+        """The sessions of `survey`.
 
         Raises:
-            SessionError: there is no such session, it is open somewhere, or the disk refuses.
+            SessionError: the folder does not read.
         """
-        path = _find(self.folder, session_id_or_prefix)
-        log = LogFile(path)
-        try:
-            if not log.lock():
-                raise SessionError(
-                    f"The session {path.stem} is open in another window.", "Close it there first."
-                )
-            path.unlink()
-            (self._drafts / f"{path.stem}.txt").unlink(missing_ok=True)
-        except OSError as problem:
-            raise SessionError(f"{path} cannot be deleted: {problem.strerror}.") from None
-        finally:
-            log.close()
-        return path.stem
+        return self.survey()[0]
+
+    def delete(self, session_ids: Sequence[str]) -> Sequence[str]:
+        """Remove sessions and their drafts for good, all or none; returns their ids.
+
+        Args:
+            session_ids: ids, or beginnings of `MIN_DELETE_CHARACTERS` and more.
+
+        Raises:
+            SessionError: there is no such session, its id is cut too short, it is open somewhere,
+                or the disk refuses.
+        """
+        paths = dict.fromkeys(
+            _find(self.folder, one, min_characters=MIN_DELETE_CHARACTERS) for one in session_ids
+        )
+        with ExitStack() as held:
+            for path in paths:
+                held.callback(_hold(path).close)
+            for path in paths:
+                try:
+                    path.unlink()
+                    (self._drafts / f"{path.stem}.txt").unlink(missing_ok=True)
+                except OSError as problem:
+                    raise _undeletable(path, problem) from None
+        return [path.stem for path in paths]
 
     def _new_id(self) -> str:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
@@ -126,18 +156,29 @@ class SessionStore:
         return self.folder / f"{session_id}{SUFFIX}"
 
 
-def _paths(folder: Path) -> list[Path]:
+def _paths(folder: Path) -> tuple[list[Path], int]:
+    """The files of sessions, and how many others bear their ending: opening a pipe would hang."""
     try:
-        return sorted(folder.glob(f"*{SUFFIX}"))
-    except OSError:
-        return []
+        named = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
+    except FileNotFoundError:
+        return [], 0
+    except OSError as problem:
+        raise SessionError(f"{folder} cannot be read: {problem.strerror}.") from None
+    regular = [path for path in named if path.is_file()]
+    return regular, len(named) - len(regular)
 
 
-def _find(folder: Path, wanted: str) -> Path:
-    by_id = {path.stem: path for path in _paths(folder)}
+def _find(folder: Path, wanted: str, *, min_characters: int = 1) -> Path:
+    paths, _ = _paths(folder)
+    by_id = {path.stem: path for path in paths}
     if wanted in by_id:
         return by_id[wanted]
     fitting = [name for name in by_id if wanted and name.startswith(wanted)]
+    if fitting and len(wanted) < min_characters:
+        raise SessionError(
+            f"'{wanted}' is too little of an id to delete by.",
+            f"Give the whole id, or at least {min_characters} characters of it.",
+        )
     if len(fitting) == 1:
         return by_id[fitting[0]]
     if fitting:
@@ -147,6 +188,24 @@ def _find(folder: Path, wanted: str) -> Path:
         )
     hint = nearest(wanted, by_id) if len(by_id) < 10 else "See 'qwen38 sessions list'."
     raise SessionError(f"There is no session '{wanted}' in {folder}.", hint)
+
+
+def _hold(path: Path) -> LogFile:
+    """Lock a session that is about to be deleted."""
+    log = LogFile(path)
+    try:
+        is_held = log.lock()
+    except OSError as problem:
+        raise _undeletable(path, problem) from None
+    if not is_held:
+        raise SessionError(
+            f"The session {path.stem} is open in another window.", "Close it there first."
+        )
+    return log
+
+
+def _undeletable(path: Path, problem: OSError) -> SessionError:
+    return SessionError(f"{path} cannot be deleted: {problem.strerror}.")
 
 
 def _lock(log: LogFile) -> str:
@@ -166,6 +225,11 @@ def _read(path: Path) -> tuple[Contents, list[str]]:
     contents = read_contents(path.stem, lines)
     if not contents.created and not contents.messages:
         raise SessionError(f"{path} is no session of this program.")
+    if contents.newer_format:
+        raise SessionError(
+            f"{path} has the format {contents.newer_format}, expected {FORMAT} at most.",
+            "A newer version of this program wrote it; go on with it there.",
+        )
     warnings: list[str] = []
     if num_bad := num_damaged + contents.num_foreign:
         warnings.append(

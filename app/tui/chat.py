@@ -13,7 +13,7 @@ from app.live import LiveSettings
 from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
-from app.slash import SLASH_COMMANDS, message_text
+from app.slash import SLASH_COMMANDS, message_text, typed_text
 from app.tui import clipboard
 from app.tui.answer import THINKING_MODES, ThinkingPiece
 from app.tui.clock import Clock
@@ -120,6 +120,8 @@ class ChatApp(App[None]):
     def tick(self) -> None:
         """Take what happened since the last paint, and paint it."""
         self.chat.take(self._worker.drain())
+        if refused := self.chat.take_refused():
+            self._composer.put("\n".join(filter(None, (refused, self._composer.full_text))))
         self._transcript.work(WORK_SECONDS)
         self._drafts.save(self.chat.session, self._composer)
         self.chat.tell_warnings()
@@ -214,7 +216,7 @@ class ChatApp(App[None]):
 
     @on(Composer.QueueWanted)
     def _take_queued(self) -> None:
-        self._composer.put(self.chat.take_queued())
+        self._composer.put(typed_text(self.chat.take_queued()))
 
     @on(Transcript.CopyRequested)
     def _copy_wanted(self, event: Transcript.CopyRequested) -> None:

@@ -11,6 +11,7 @@ from app.live import LiveSettings
 from app.opening import DEMO_NOTICE, request_of
 from app.sessions.session import AnswerWriter, Session
 from app.sessions.store import SessionStore
+from app.slash import typed_text
 from app.tui.answer_view import AnswerView, pieces_of
 from app.tui.clock import Clock
 from app.tui.pieces import NoticePiece, Piece, PromptPiece, Tone
@@ -52,6 +53,10 @@ class Conversation:
         self._view: AnswerView | None = None
         self._writer: AnswerWriter | None = None
         self._num_warnings = 0
+        self._leaf_before = ""
+        self._asked = ""
+        self._refused = ""
+        self._has_begun = False
         self.info: EngineInfo | None = None
         self.session = session or self._fresh_session()
         self.phase: Phase = "loading"
@@ -95,15 +100,21 @@ class Conversation:
         text, self.queued = self.queued, ""
         return text
 
+    def take_refused(self) -> str:
+        """The message that the engine would not begin with, as it was typed."""
+        text, self._refused = self._refused, ""
+        return text
+
     def regenerate(self) -> bool:
         """Answer the last message again, as a branch; False when there is nothing to answer."""
         path = self.session.path_messages()
         prompts = [one for one in path if one.role == "user"]
         if self.is_busy or self.phase != "idle" or not prompts:
             return False
+        before = self.session.leaf
         self.session.select(prompts[-1].id)
         self.show()
-        self._start_answer()
+        self._start_answer(before)
         return True
 
     def stop(self) -> bool:
@@ -134,14 +145,19 @@ class Conversation:
     def close(self) -> None:
         """Keep what has arrived of an answer in progress, and let go of the file."""
         for event in self._worker.drain():
+            self._has_begun |= not isinstance(event, TurnFailed)
             if self._writer is not None and isinstance(event, TextArrived):
                 self._writer.append(event.channel, event.text)
             elif self._writer is not None and isinstance(event, TurnEnded):
                 self._writer.finish(event.record)
                 self._writer = None
+            elif isinstance(event, TurnFailed) and not self._has_begun:
+                self._give_back()
         if self._writer is not None:
             self._writer.abort("interrupted")
             self._writer = None
+        if refused := self.take_refused():
+            self.session.draft = "\n".join(filter(None, (refused, self.session.draft)))
         self.session.close()
 
     # what the engine did
@@ -154,6 +170,7 @@ class Conversation:
             self._transcript.settle()
 
     def _take_one(self, event: WorkerEvent) -> None:
+        self._has_begun |= not isinstance(event, TurnFailed)
         match event:
             case LoadProgressed():
                 self.load = event
@@ -211,8 +228,12 @@ class Conversation:
     def _fail_turn(self, error: EngineError) -> None:
         if self._view is None or self._writer is None:
             return
-        entry = self._writer.abort("error")
-        self._view.finish(entry, None)
+        if self._has_begun:
+            self._view.finish(self._writer.abort("error"), None)
+        else:
+            self._give_back()
+            self._view = None
+            self.show()
         self._turn_over(may_go_on=False)
         self._fail(error)
 
@@ -226,14 +247,17 @@ class Conversation:
     # asking
 
     def _ask(self, text: str) -> None:
+        before = self.session.leaf
         entry = self.session.add_message("user", text)
         self._transcript.append(PromptPiece(text, self._clock.minute(entry.at)))
         self._transcript.follow()
-        self._start_answer()
+        self._start_answer(before, text)
 
-    def _start_answer(self) -> None:
+    def _start_answer(self, before: str, asked: str = "") -> None:
+        """Answer the end of the branch; refused, it ends at ``before`` again."""
         if self.info is None:
             return
+        self._leaf_before, self._asked, self._has_begun = before, asked, False
         request = request_of(self._live.settings, self.info, self.session.request_messages())
         self._writer = self.session.start_answer()
         at = self.session.messages[self._writer.id].at
@@ -244,6 +268,15 @@ class Conversation:
         self.began_at = self._clock.seconds()
         self._worker.ask(request)
         self.tell_warnings()
+
+    def _give_back(self) -> None:
+        """The engine refused the turn: go back to the end of the branch as it was before."""
+        if self._writer is None:
+            return
+        self._writer.abort("refused")
+        self._writer = None
+        self.session.select(self._leaf_before)
+        self._refused = typed_text(self._asked)
 
     def _send_queued(self) -> None:
         if text := self.take_queued():

@@ -15,6 +15,7 @@ from engine.settings.registry import (
     Setting,
     declared_settings,
     names_from_environment,
+    parse,
     resolve,
     setting,
 )
@@ -171,14 +172,17 @@ def read_user_file(path: Path) -> dict[str, object]:
     Raises:
         SettingsError: the file is not TOML, or a top-level key is not a section.
     """
+    mend = "Mend it or move it away."
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as problem:
-        raise SettingsError(
-            f"{path} does not read: {problem}.", "Mend it or move it away."
-        ) from None
+    except RecursionError:
+        raise SettingsError(f"{path} does not read: it is nested too deep.", mend) from None
+    except OSError as problem:
+        raise SettingsError(f"{path} does not read: {problem.strerror}.", mend) from None
+    except ValueError as problem:  # no TOML, no UTF-8, or a number of thousands of digits
+        raise SettingsError(f"{path} does not read: {problem}.", mend) from None
     values: dict[str, object] = {}
     for section, content in data.items():
         if not isinstance(content, dict):
@@ -191,5 +195,7 @@ def read_user_file(path: Path) -> dict[str, object]:
 
 
 def _config_dir(overrides: Mapping[str, object], variables: Mapping[str, object]) -> Path:
-    chosen = overrides.get("paths.config") or variables.get("paths.config")
-    return Path(str(chosen)).expanduser() if chosen else Settings().config_dir
+    for source, values in (("command line", overrides), ("environment", variables)):
+        if chosen := values.get("paths.config"):
+            return cast("Path", parse(KNOWN["paths.config"], chosen, source))
+    return Settings().config_dir

@@ -117,8 +117,8 @@ def parse(one: Setting, raw: object, source: str) -> object:
     if one.bounds and isinstance(value, int | float):
         low, high = one.bounds
         if not low <= value <= high:
-            wanted = f"{low:g} to {high:g} {one.unit}".rstrip()
-            raise SettingsError(f"{source}: '{one.name}' is {value}, expected {wanted}.")
+            wanted = f"{_plainly(low)} to {_plainly(high)} {one.unit}".rstrip()
+            raise SettingsError(f"{source}: '{one.name}' is {_shown(raw)}, expected {wanted}.")
     return value
 
 
@@ -128,12 +128,26 @@ def _convert(one: Setting, raw: object, source: str) -> object:
         return None
     try:
         return _READERS[kind](raw)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RuntimeError):
         wanted = _WORDS.get(kind, str(kind))
         raise SettingsError(
-            f"{source}: '{one.name}' is '{raw}', expected {wanted}.",
+            f"{source}: '{one.name}' is '{_shown(raw)}', expected {wanted}.",
             f"See 'qwen38 settings' for {one.name}.",
         ) from None
+
+
+def _plainly(bound: float) -> str:
+    """A bound with all its digits."""
+    return f"{int(bound):,}" if bound == int(bound) else f"{bound:g}"
+
+
+def _shown(raw: object) -> str:
+    """A refused value, short enough for a sentence."""
+    try:
+        text = str(raw)
+    except (ValueError, RecursionError):  # thousands of digits, or as many brackets
+        return "too long to show"
+    return text if len(text) <= 200 else f"{text[:200]}…"
 
 
 def _unwrap(hint: Any) -> tuple[Any, bool]:  # noqa: ANN401
@@ -162,6 +176,12 @@ def _read_float(raw: object) -> float:
     return value
 
 
+def _read_path(raw: object) -> Path:
+    if "\0" in str(raw):
+        raise ValueError(raw)
+    return Path(str(raw)).expanduser()
+
+
 _BOOLEANS = {
     "1": True, "true": True, "yes": True, "on": True,
     "0": False, "false": False, "no": False, "off": False,
@@ -171,7 +191,7 @@ _READERS: dict[Any, Callable[[object], object]] = {
     int: _read_int,
     float: _read_float,
     str: str,
-    Path: lambda raw: Path(str(raw)).expanduser(),
+    Path: _read_path,
 }
 _WORDS: dict[Any, str] = {
     bool: "on or off",

@@ -2,9 +2,9 @@
 
 Run as a file by ``engine.text.template``, isolated from our packages and with an empty environment.
 It reads one JSON request a line, {"source": ..., "variables": {...}}, and answers each with one
-line: {"text": ...} or {"error": ...}. A template sees jinja2's immutable sandbox, and the process
-cannot take more memory or processor time than it was granted, nor write a file, nor start another
-process.
+line: {"text": ...} or {"error": ...}. With null for variables it compiles the template only. A
+template sees jinja2's immutable sandbox, and the process cannot take more memory or processor time
+than it was granted, nor write a file, nor start another process.
 """
 
 # jinja2 gives the contents of its tables no type.
@@ -30,8 +30,8 @@ CPU_SECONDS = 20
 """Processor time of one rendering. The engine gives up earlier; this ends a process whose engine
 was killed meanwhile."""
 
-GROWTH_CHARACTERS = 4_000_000
-"""Characters a rendering may have beyond four times its request."""
+GROWTH_CHARACTERS = 1_000_000
+"""Characters a rendering may have beyond twice its request, which holds all that was said."""
 
 
 class GenerationBlock(Extension):
@@ -86,14 +86,17 @@ def strftime_now(pattern: str) -> str:
 
 
 def render(environment: ImmutableSandboxedEnvironment, request: dict[str, Any]) -> str:
-    """Render a request's template.
+    """Render a request's template; without variables compile it and return nothing.
 
     Raises:
-        TemplateError: the template refuses, or its output grows beyond bounds.
+        TemplateError: the template is none, or refuses, or its output grows beyond bounds.
     """
-    limit = GROWTH_CHARACTERS + 4 * len(json.dumps(request))
+    template = environment.from_string(request["source"])
+    if request["variables"] is None:
+        return ""
+    limit = GROWTH_CHARACTERS + 2 * len(json.dumps(request))
     parts: list[str] = []
-    for part in environment.from_string(request["source"]).generate(**request["variables"]):
+    for part in template.generate(**request["variables"]):
         limit -= len(part)
         if limit < 0:
             raise TemplateError("its output does not end")

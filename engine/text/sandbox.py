@@ -15,7 +15,9 @@ from engine.errors import TemplateError
 RENDER_SECONDS = 10.0
 """Longest time for a rendering: a long conversation takes milliseconds, the start 0.2 s."""
 
-MAX_REPLY_BYTES = 256 << 20
+REPLY_GROWTH_BYTES = 12 << 20
+"""Bytes a reply may have beyond twice its request: JSON of what a rendering may grow by."""
+
 _PROGRAM = Path(__file__).with_name("render_process.py")
 
 
@@ -40,12 +42,12 @@ class Renderer:
         with self._lock:
             self._start()
 
-    def render(self, source: str, variables: dict[str, object]) -> str:
+    def render(self, source: str, variables: dict[str, object] | None) -> str:
         """Render ``source``.
 
         Args:
             source: a jinja2 template.
-            variables: JSON values that it reads by name.
+            variables: JSON values that it reads by name; None compiles the template only.
 
         Raises:
             TemplateError: the template raises, touches what the sandbox forbids, does not end in
@@ -107,13 +109,14 @@ def _exchange_lines(process: "subprocess.Popen[bytes]", request: bytes, deadline
     while rest:
         rest = rest[stdin.write(rest) :]
     reply = bytearray()
+    max_bytes = REPLY_GROWTH_BYTES + 2 * len(request)
     with selectors.DefaultSelector() as selector:
         selector.register(stdout, selectors.EVENT_READ)
         while not reply.endswith(b"\n"):
             if not selector.select(max(0.0, deadline - time.monotonic())):
                 raise TimeoutError
             part = stdout.read(1 << 20)
-            if not part or len(reply) > MAX_REPLY_BYTES:
+            if not part or len(reply) > max_bytes:
                 raise EOFError
             reply += part
     return bytes(reply)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from engine.errors import CheckpointError, RequestError, nearest
+from engine.errors import CheckpointError, RequestError, TemplateError, nearest
 from engine.model.config_file import MAX_CONFIG_BYTES
 from engine.model.strict_json import read_object
 from engine.text.sandbox import Renderer
@@ -88,6 +88,19 @@ class ChatTemplate:
     def start(self) -> None:
         """Start the rendering process beside whatever comes next."""
         self._renderer.start()
+
+    def compile(self) -> None:
+        """See whether the template is one, before a conversation needs it.
+
+        Raises:
+            CheckpointError: it does not compile.
+        """
+        try:
+            self._renderer.render(self._source, None)
+        except TemplateError as problem:
+            raise CheckpointError(
+                problem.message, "Download chat_template.jinja of the checkpoint again."
+            ) from None
 
     def render(self, messages: Sequence[Message], thinking: Thinking, *, prompt: bool) -> str:
         """Render a conversation to guarded text.

@@ -10,6 +10,7 @@ Text that spells no control token gets the ids that it gets everywhere else.
 
 import json
 import re
+import unicodedata
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -47,6 +48,11 @@ class Tokenizer:
         self.think_close_id = self.control_ids.get(THINK_CLOSE)
         self.num_ids = 1 + max(self._library.get_vocab(with_added_tokens=True).values())
         self._check(definition, added)
+        pieces = self._library.get_vocab(with_added_tokens=True)
+        # a character of a piece is a byte, a control token is spelled out
+        self._longest_bytes = max(
+            len(one.encode()) if one in self.control_ids else len(one) for one in pieces
+        )
         self._controls = re.compile(_alternatives(self.control_ids))
         self._openings = re.compile(_alternatives({one[0] for one in self.control_ids}))
 
@@ -102,6 +108,19 @@ class Tokenizer:
     def encode(self, text: str, *, control: bool) -> list[int]:
         """Ids of text; only with ``control`` are spelled-out control tokens read as such."""
         return self.encode_guarded(text if control else self.guard(text))
+
+    def fewest_ids(self, rendering: str) -> int:
+        """At least so many ids a guarded rendering has, without encoding it.
+
+        No id stands for more bytes than the longest piece. The text is counted as NFC leaves it,
+        which Qwen's tokenizers do to it first.
+        """
+        text = unicodedata.normalize("NFC", rendering.replace(GUARD, ""))
+        return -(-len(text.encode()) // self._longest_bytes)
+
+    def has(self, token_id: int) -> bool:
+        """Whether the id stands for anything."""
+        return self._library.id_to_token(token_id) is not None
 
     def decode(self, ids: Sequence[int], *, control: bool = False) -> str:
         """Text of ids; control tokens are spelled out with ``control``, else left out.

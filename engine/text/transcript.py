@@ -9,6 +9,7 @@ would be lost.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.errors import RequestError
 from engine.text.template import ChatTemplate, Thinking
 from engine.text.tokenizer import Tokenizer
 from engine.types import Message
@@ -45,11 +46,15 @@ class Transcript:
     Args:
         tokenizer: of the checkpoint.
         template: of the checkpoint.
+        max_context_tokens: a prompt that cannot be shorter is refused before it is tokenised.
     """
 
-    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, template: ChatTemplate, max_context_tokens: int
+    ) -> None:
         self._tokenizer = tokenizer
         self._template = template
+        self._max_context_tokens = max_context_tokens
         self._held = _Held()
 
     def prompt(self, messages: Sequence[Message], thinking: Thinking) -> Prompt:
@@ -59,7 +64,7 @@ class Transcript:
 
         Raises:
             TemplateError: the template refuses the conversation.
-            RequestError: a role or the effort is unknown.
+            RequestError: a role or the effort is unknown, or the prompt cannot fit.
         """
         text = self._template.render(messages, thinking, prompt=True)
         held = self._held
@@ -70,6 +75,13 @@ class Transcript:
                 break
             num_seams -= 1
             num_characters = num_ids = 0
+        fewest = num_ids + self._tokenizer.fewest_ids(text[num_characters:])
+        if fewest >= self._max_context_tokens:
+            raise RequestError(
+                f"The prompt has at least {fewest} tokens and the context "
+                f"{self._max_context_tokens}.",
+                "Shorten the conversation, or raise model.context_tokens.",
+            )
         added = self._tokenizer.encode_guarded(text[num_characters:])
         return Prompt(text, (*held.ids[:num_ids], *added), num_seams)
 

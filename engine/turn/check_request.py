@@ -21,8 +21,16 @@ def check_request(request: Request) -> None:
     _check_sampling(request.sampling)
 
 
-def check_prompt(ids: tuple[int, ...], vocab_size: int, max_context_tokens: int) -> None:
+def check_prompt(
+    ids: tuple[int, ...], vocab_size: int, max_context_tokens: int, model_context_tokens: int
+) -> None:
     """Look at a prompt's ids.
+
+    Args:
+        ids: the prompt.
+        vocab_size: ids that the model knows.
+        max_context_tokens: positions that a conversation may have here.
+        model_context_tokens: positions that the model was trained for; no setting goes beyond.
 
     Raises:
         RequestError: there are none, one is no token of the model, or they leave no room to answer.
@@ -33,9 +41,13 @@ def check_prompt(ids: tuple[int, ...], vocab_size: int, max_context_tokens: int)
     if foreign is not None:
         raise RequestError(f"The prompt holds the id {foreign}, expected 0 to {vocab_size - 1}.")
     if len(ids) >= max_context_tokens:
+        mend = "Shorten the message, or begin a new conversation (/new)."
+        if max_context_tokens < model_context_tokens:
+            mend = f"Raise model.context_tokens (up to {model_context_tokens}). {mend}"
+        else:
+            mend = f"The model holds no more. {mend}"
         raise RequestError(
-            f"The prompt has {len(ids)} tokens and the context {max_context_tokens}.",
-            "Shorten the conversation, or raise model.context_tokens.",
+            f"The prompt has {len(ids)} tokens and the context {max_context_tokens}.", mend
         )
 
 

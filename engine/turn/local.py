@@ -41,7 +41,7 @@ class LocalEngine:
         self._template = template
         self._drafting = drafting
         self._notices = list(notices)
-        self._transcript = Transcript(machine.tokenizer, template)
+        self._transcript = Transcript(machine.tokenizer, template, info.max_context_tokens)
         self._memory: Memory | None = Memory(machine.model, info.max_context_tokens)
         self._busy = threading.Lock()
 
@@ -70,7 +70,7 @@ class LocalEngine:
         """Number of prompt tokens that ``messages`` render to.
 
         Raises:
-            RequestError: the engine is closed.
+            RequestError: the engine is closed, or the messages cannot fit into the context.
             TemplateError: the template refuses the conversation.
         """
         if self._machine is None:
@@ -95,7 +95,11 @@ class LocalEngine:
         )
         thinking = Thinking(request.thinking, request.effort)
         prompt = self._prompt(request, thinking)
-        check_prompt(prompt.ids, machine.model.config.vocab_size, machine.max_context_tokens)
+        config = machine.model.config
+        check_prompt(
+            prompt.ids, config.vocab_size, machine.max_context_tokens,
+            config.max_position_embeddings,
+        )  # fmt: skip
         notice = _align(memory, prompt.ids)
         num_draft_tokens = min(request.num_draft_tokens, self._drafting.max_tokens)
         turn = Turn(machine, memory, prompt.ids, request, drafter, num_draft_tokens, began_s)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.cli import cli, with_resume_value
+from app.command_line import run_command_line
 from engine.settings.environment import child_environment
 
 ROOT = Path(__file__).parents[2]
@@ -41,10 +41,7 @@ def qwen38(environment, monkeypatch, capfdbinary):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         capfdbinary.readouterr()
-        try:
-            cli(args=with_resume_value(arguments), prog_name="qwen38")
-        except SystemExit as end:
-            code = end.code
+        code = run_command_line(arguments)
         seen = capfdbinary.readouterr()
         return SimpleNamespace(returncode=code, stdout=seen.out, stderr=seen.err)
 

@@ -1,19 +1,25 @@
 """Run as a program: the real command line over a scripted engine, for tests in subprocesses.
 
 Usage: python -m tests.app.driver SCRIPT [qwen38's own arguments]; SCRIPT is JSON, a list of the
-fields of `tests.fakes.engine.Script`.
+fields of `tests.fakes.engine.Script`, where ``refuses`` is the sentence of a RequestError.
 """
 
 import json
 import sys
 import types
+from dataclasses import replace
 from pathlib import Path
 
+from engine.errors import RequestError
 from tests.fakes.engine import INFO, Script, ScriptedEngine
 
 
 def main():
     scripts = [Script(**one) for one in json.loads(sys.argv.pop(1))] or [Script()]
+    scripts = [
+        replace(one, refuses=RequestError(one.refuses)) if isinstance(one.refuses, str) else one
+        for one in scripts
+    ]
     fake = types.ModuleType("engine.open")
 
     def open_engine(choice, settings, on_progress, cancel):

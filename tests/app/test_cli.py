@@ -1,11 +1,15 @@
 """The command line: quick, honest about settings, and never a traceback."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
-from app.cli import with_resume_value
+import pytest
+
+from app.command_line import with_resume_value
 from tests.app.conftest import ROOT
 
 
@@ -39,6 +43,67 @@ def test_every_command_has_help(qwen38):
         done = qwen38(*command, "--help")
         assert done.returncode == 0
         assert b"Usage: qwen38" in done.stdout
+
+
+def test_usage_errors_are_one_sentence(qwen38):
+    for arguments, message in (
+        (("run", "hi", "--nonsense"), "No such option: --nonsense (Possible options: --seed)."),
+        (("rnu",), "No such command 'rnu'. Did you mean 'run'?"),
+        (("bench", "round", "--context", "0"), "0 is not in the range x>=1."),
+    ):
+        done = qwen38(*arguments)
+        said = done.stderr.decode()
+        assert done.returncode == 2
+        assert said.startswith("Usage: ")
+        assert message in said
+        assert said.endswith(" --help'.\n")
+        assert said.count("\n") == 1
+
+
+def test_without_a_command_the_help_is_shown(qwen38):
+    done = qwen38("bench")
+    assert done.returncode == 2
+    assert b"Usage: qwen38 bench" in done.stderr
+    assert b"\n  round " in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_on_a_full_disk_is_a_sentence(environment, option):
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "app", option], env=environment, cwd=ROOT, check=False,
+            stdout=full, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.endswith(b"No space left on device.\n")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("wait_ms", [60, 90, 120, 150])
+def test_ctrl_c_while_modules_load_is_no_traceback(environment, wait_ms):
+    with subprocess.Popen(
+        [sys.executable, "-m", "app", "run", "hi"], env=environment, cwd=ROOT,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as child:  # fmt: skip
+        time.sleep(wait_ms / 1000)
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert b"Traceback" not in errors
+
+
+def test_settings_that_no_reader_survives_are_refused(qwen38, tmp_path):
+    (tmp_path / "config").mkdir()
+    for text, words in (
+        ("a=" + "[" * 100_000, b"nested too deep"),
+        ("[sampling]\nseed = " + "9" * 5000, b"does not read"),
+        ('[paths]\nstate = "/tmp/a\\u0000b"', b"expected a path"),
+    ):
+        (tmp_path / "config" / "settings.toml").write_text(text)
+        done = qwen38("run", "hi")
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert done.stderr.count(b"\n") == 1
 
 
 def test_version(qwen38):
@@ -136,5 +201,7 @@ def test_bench_round_writes_what_it_measured(qwen38, tmp_path):
     for one in result["rounds"]:
         assert 0 < one["best_ms"] <= one["round_ms"]
         assert one["share"] == one["gb_s"] / result["read_gb_s"]
+    done = qwen38("bench", "round", "--json", str(tmp_path / "none" / "x"))
+    assert (done.returncode, b"does not exist" in done.stderr) == (2, True)
     for arguments in (("--rows", "33"), ("--rows", "x"), ("--shape", "28b"), ("--profile", "x")):
         assert qwen38("bench", "round", "--device", "cpu", *arguments).returncode == 2

@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.app.conftest import ROOT
 
 ANSWER = "A volcano is a mountain that can erupt."
@@ -17,8 +19,13 @@ def test_the_answer_is_byte_exact_on_a_pipe(scripted):
     text = "raw \x1b[2J and \u202e bytes"
     done = scripted([{"answer": text}], "run", "hello")
     assert done.returncode == 0
-    assert done.stdout == text.encode()
+    assert done.stdout == text.encode() + b"\n"
     assert done.stderr == b""
+
+
+def test_an_answer_ends_with_one_newline(scripted):
+    assert scripted([{"answer": "it ends\n"}], "run", "hi").stdout == b"it ends\n"
+    assert scripted([{"answer": "it does not"}], "run", "hi").stdout == b"it does not\n"
 
 
 def test_stdin_is_the_prompt_and_the_argument_wins(scripted):
@@ -46,7 +53,7 @@ def test_the_record_has_what_other_tools_read(scripted):
 def test_thinking_and_notices_stay_off_stdout(scripted):
     script = {"thinking": "let me see", "notice": "a slower \x1b[2J path"}
     done = scripted([script], "run", "hi")
-    assert done.stdout == ANSWER.encode()
+    assert done.stdout == ANSWER.encode() + b"\n"
     assert "a slower ␛[2J path".encode() in done.stderr
 
 
@@ -59,10 +66,58 @@ def test_token_ids_come_from_a_file(scripted, tmp_path):
     path = tmp_path / "ids.json"
     path.write_text("[1, 2, 3]")
     assert scripted([], "run", "--ids", str(path), "--json").returncode == 0
-    path.write_text("1 two")
-    done = scripted([], "run", "--ids", str(path))
+    assert scripted([], "run", "--ids", "-", "--json", input=b"1 2 3").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "content", ["", "1 two", "[1, -2]", "[1.5]", "[" * 100_000, "9" * 5000, "\0", '["1"]']
+)
+def test_a_file_without_token_ids_is_refused_in_our_own_words(qwen38, tmp_path, content):
+    path = tmp_path / "ids.json"
+    path.write_text(content)
+    done = qwen38("run", "--ids", str(path))
     assert done.returncode == 2
-    assert b"holds no token ids" in done.stderr
+    assert (
+        done.stderr
+        == (
+            f"Request: {path} holds no token ids. "
+            "Write whole numbers, none below 0: a JSON list, or words.\n"
+        ).encode()
+    )
+
+
+def test_an_ids_file_that_is_none_is_named(qwen38, tmp_path):
+    done = qwen38("run", "--ids", str(tmp_path / "none"))
+    assert (done.returncode, b"none is missing." in done.stderr) == (2, True)
+    done = qwen38("run", "--ids", str(tmp_path))
+    assert (done.returncode, b"Is a directory" in done.stderr) == (2, True)
+
+
+def test_input_without_an_end_is_refused(scripted):
+    done = scripted([], "run", "--ids", "/dev/zero")
+    assert (done.returncode, b"more than 16,777,216 bytes" in done.stderr) == (2, True)
+    with Path("/dev/zero").open("rb") as zero:
+        done = scripted([], "run", stdin=zero)
+    assert (done.returncode, b"stdin holds more than" in done.stderr) == (2, True)
+
+
+def test_a_prompt_that_cannot_fit_is_refused_at_once(qwen38_process):
+    done = qwen38_process("run", input=b"word " * 3_000_000)
+    assert done.returncode == 2
+    assert b"The prompt has at least" in done.stderr
+
+
+def test_where_logits_go_is_looked_at_before_the_work(qwen38, tmp_path):
+    (tmp_path / "folder.safetensors").mkdir()
+    for path, words in (
+        ("logits.bin", b"ends in .safetensors"),
+        ("none/logits.safetensors", b"does not exist"),
+        ("folder.safetensors", b"is no file"),
+    ):
+        done = qwen38("run", "hi", "--logits", str(tmp_path / path))
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert done.stdout == b""
 
 
 def test_the_replay_drafter_is_given_what_came_out(scripted):
@@ -88,9 +143,13 @@ def test_refusals_are_sentences_with_their_codes(scripted, qwen38):
         assert words in done.stderr, arguments
         assert b"Traceback" not in done.stderr
         assert done.stdout == b""
-    done = qwen38("run", "hi", "--model", "/no/such/folder")
-    assert done.returncode == 3
-    assert b"does not exist" in done.stderr
+    for model, code, words in (
+        ("/no/such/folder", 3, b"does not exist"),
+        (__file__, 3, b"is a file"),
+        ("", 2, b"names no folder"),
+    ):
+        done = qwen38("run", "hi", "--model", model)
+        assert (done.returncode, words in done.stderr) == (code, True)
 
 
 def test_empty_and_closed_standard_streams(scripted):
@@ -103,7 +162,7 @@ def test_empty_and_closed_standard_streams(scripted):
     assert b"stdout is closed" in no_output.stderr
     no_errors = scripted([{"notice": "slow"}], "run", "hi", preexec_fn=lambda: os.close(2))
     assert no_errors.returncode == 0
-    assert no_errors.stdout == ANSWER.encode()
+    assert no_errors.stdout == ANSWER.encode() + b"\n"
 
 
 def test_a_full_disk_behind_stdout(scripted, environment):
@@ -125,7 +184,7 @@ def test_a_megabyte_of_prompt(scripted):
 def test_an_engine_error_in_mid_answer_keeps_the_text(scripted):
     done = scripted([{"fails_after": 1}], "run", "hi")
     assert done.returncode == 1
-    assert done.stdout == b"A volcano is"
+    assert done.stdout == b"A volcano is\n"
     assert b"The scripted device was lost." in done.stderr
 
 

@@ -215,7 +215,10 @@ def test_an_unwritable_folder_keeps_the_conversation_in_memory(tmp_path):
     session.draft = "typed"
     assert len(session.path_messages()) == 2
     assert len(session.warnings) == 1
-    assert store.list() == []
+    assert not session.is_saved
+    assert session.disk_problem == "Not a directory"
+    with pytest.raises(SessionError, match="cannot be read: Not a directory"):
+        store.list()
 
 
 def test_sessions_that_are_not_kept_touch_no_disk(tmp_path):
@@ -241,11 +244,47 @@ def test_delete_refuses_what_is_open_and_what_is_not_there(store):
     session = store.create("m", "demo", "")
     talk(session)
     with pytest.raises(SessionError, match="open in another window"):
-        store.delete(session.id)
+        store.delete([session.id])
     session.close()
-    assert store.delete(session.id) == session.id
+    assert store.delete([session.id]) == [session.id]
     with pytest.raises(SessionError, match="no session"):
-        store.delete(session.id)
+        store.delete([session.id])
+
+
+def test_delete_removes_nothing_while_one_of_them_is_open(store):
+    closed, opened = store.create("m", "demo", ""), store.create("m", "demo", "")
+    talk(closed)
+    talk(opened)
+    closed.close()
+    with pytest.raises(SessionError, match="open in another window"):
+        store.delete([closed.id, opened.id])
+    assert len(store.list()) == 2
+
+
+@pytest.mark.parametrize("made", [2, "two", None])
+def test_a_session_of_a_newer_make_is_refused_and_not_touched(store, made):
+    store.folder.mkdir(parents=True)
+    path = store.folder / "20990101-000000-abcd.jsonl"
+    path.write_text(json.dumps({"type": "session", "format": made, "at": "2099"}))
+    before = path.read_bytes()
+    with pytest.raises(SessionError, match=f"has the format {made}, expected 1 at most"):
+        store.open(path.stem)
+    assert path.read_bytes() == before
+    assert store.survey() == ([], f"1 file in {store.folder} could not be read.")
+    assert store.delete([path.stem]) == [path.stem]
+
+
+def test_a_file_whose_first_write_failed_is_removed(store):
+    session = store.create("m", "demo", "")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        talk(session)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert session.disk_problem == "File too large"
+    session.close()
+    assert not session.path.exists()
 
 
 def test_the_draft_outlives_the_program(store):
@@ -314,3 +353,42 @@ def test_exports_hold_every_word(store, tmp_path):
         export_to(session, target)
     with pytest.raises(SessionError, match="cannot be written"):
         export_to(session, tmp_path / "no" / "talk.md")
+
+
+def test_exports_replace_in_one_step_and_never_a_session(store, tmp_path):
+    session = store.create("m", "demo", "")
+    talk(session)
+    target, link = tmp_path / "talk.md", tmp_path / "link.md"
+    target.write_text("the old export")
+    link.symlink_to(target)
+    with pytest.raises(SessionError, match="--force"):
+        export_to(session, target)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5, hard))
+    try:
+        for path, replaces in ((target, True), (tmp_path / "new.md", False)):
+            with pytest.raises(SessionError, match="File too large"):
+                export_to(session, path, replace=replaces)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert target.read_text() == "the old export"
+    assert {path.name for path in tmp_path.iterdir()} == {"talk.md", "link.md", "sessions"}
+    export_to(session, link, replace=True)
+    assert link.is_symlink()
+    assert target.read_text() == as_markdown(session)
+    assert target.stat().st_mode & 0o777 == 0o600
+    kept = session.path.read_bytes()
+    (tmp_path / "sneaky.json").symlink_to(session.path)
+    for path in (session.path, store.folder / "new.md", tmp_path / "sneaky.json"):
+        with pytest.raises(SessionError, match="where the conversations are kept"):
+            export_to(session, path, "json", replace=True)
+    assert session.path.read_bytes() == kept
+
+
+def test_an_ending_chooses_the_format_and_others_are_refused(store, tmp_path):
+    session = store.create("m", "demo", "")
+    talk(session)
+    with pytest.raises(SessionError, match=r"End the name in \.md or \.json"):
+        export_to(session, tmp_path / "talk.txt")
+    assert export_to(session, tmp_path / "talk.JSON").read_text() == as_json(session)
+    assert export_to(session, tmp_path / "talk.txt", "markdown").exists()

@@ -3,7 +3,7 @@
 import pytest
 
 from app.live import LiveSettings
-from app.slash import SLASH_COMMANDS, help_text, message_text, parse_slash
+from app.slash import SLASH_COMMANDS, help_text, message_text, parse_slash, typed_text
 from engine.errors import RequestError, SettingsError
 from engine.settings.declared import KNOWN
 from engine.settings.registry import Resolved
@@ -58,3 +58,9 @@ def test_a_bad_change_is_refused_and_changes_nothing(name, value, words):
     with pytest.raises(SettingsError, match=words):
         settings.set(name, value)
     assert settings.settings == before
+
+
+@pytest.mark.parametrize("message", ["hello", "/redo", "//x", "/etc/hosts", ""])
+def test_what_is_typed_for_a_message_sends_that_message(message):
+    assert parse_slash(typed_text(message)) is None
+    assert message_text(typed_text(message)) == message

@@ -71,6 +71,12 @@ def test_a_folder_that_is_no_checkpoint_is_refused(cache, tmp_path, made):
         choose(wanting(dir=folder), load_profiles())
 
 
+def test_a_file_is_no_folder(cache, tmp_path):
+    (tmp_path / "config.json").touch()
+    with pytest.raises(CheckpointError, match="config.json is a file"):
+        choose(wanting(dir=tmp_path / "config.json"), load_profiles())
+
+
 def test_a_profile_without_files_says_how_to_get_them(cache):
     with pytest.raises(CheckpointError, match="--model DIR"):
         choose(wanting(profile="fp8"), load_profiles())

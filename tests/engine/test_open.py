@@ -1,5 +1,6 @@
 """From a folder to an engine that answers, and every way a folder is refused."""
 
+import json
 import threading
 from dataclasses import replace
 
@@ -111,6 +112,25 @@ def test_a_checkpoint_without_stop_ids_is_refused(tmp_path):
     folder = write_text_files(write_checkpoint(tmp_path, replace(CONFIG, eos_ids=())))
     with pytest.raises(CheckpointError, match="names no stop token"):
         opened(choice(folder))
+
+
+def test_a_tokenizer_without_the_stop_token_is_refused(tmp_path):
+    folder = write_text_files(write_checkpoint(tmp_path, CONFIG))
+    path = folder / "tokenizer.json"
+    definition = json.loads(path.read_text())
+    definition["added_tokens"] = []
+    path.write_text(json.dumps(definition))
+    with pytest.raises(CheckpointError, match="the stop token 302 is no token of tokenizer.json"):
+        opened(choice(folder))
+
+
+@pytest.mark.parametrize("template", ["{% for %}", "{{", "{% endif %}"])
+def test_a_damaged_template_is_refused_before_weights_are_read(tmp_path, template):
+    folder = write_text_files(write_checkpoint(tmp_path, CONFIG), template)
+    progress: list[LoadProgressed] = []
+    with pytest.raises(CheckpointError, match="The chat template"):
+        opened(choice(folder), on_progress=progress.append)
+    assert progress == []
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")

@@ -31,7 +31,7 @@ def test_every_path_named_in_a_document_exists(document):
 
 
 def command_names() -> set[str]:
-    from app.cli import cli
+    from app.command_line import cli
 
     groups = {group.name for group in cli.registered_groups}
     return groups | {command.name for command in cli.registered_commands}

@@ -38,9 +38,10 @@ class ResumeScreen(ModalScreen[str | None]):
     class FolderRead(Message):
         """The list of sessions is there."""
 
-        def __init__(self, found: list[SessionSummary]) -> None:
+        def __init__(self, found: list[SessionSummary], problem: str) -> None:
             super().__init__()
             self.found = found
+            self.problem = problem
 
     def __init__(self, store: SessionStore, current: str, look: Look) -> None:
         super().__init__()
@@ -62,13 +63,18 @@ class ResumeScreen(ModalScreen[str | None]):
         self.run_worker(self._read, thread=True)
 
     def _read(self) -> None:
-        found = self._store.list()
-        self.post_message(self.FolderRead(found))
+        try:
+            found, problem = self._store.survey()
+        except EngineError as error:
+            found, problem = [], error.message
+        self.post_message(self.FolderRead(found, problem))
 
     def on_resume_screen_folder_read(self, event: FolderRead) -> None:
         """Show what lies in the folder."""
         self._found = event.found
         self._fill("")
+        if event.problem:
+            self._say(visible_line(event.problem, 100))
 
     def _fill(self, search: str) -> None:
         words = search.lower().split()
@@ -142,7 +148,7 @@ class ResumeScreen(ModalScreen[str | None]):
             self._say("Del again deletes it for good")
             return
         try:
-            self._store.delete(chosen)
+            self._store.delete([chosen])
         except EngineError as error:
             self._say(visible_line(error.message, 60))
             return

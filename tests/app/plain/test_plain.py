@@ -131,8 +131,45 @@ def test_failures_of_the_engine_keep_the_conversation(state, capfd):
     for words in ("The engine broke: RuntimeError", "device was lost", "Request: Too long."):
         assert words in errors
     answers = [one for one in now.session.path_messages() if one.role == "assistant"]
-    assert [one.content for one in answers] == ["A volcano is", "A volcano is", "", ANSWER]
+    assert [one.content for one in answers] == ["A volcano is", "A volcano is", ANSWER]
     assert all(one.content for one in now.engine.requests[3].messages)
+
+
+def test_a_refused_message_becomes_the_draft_and_the_talk_goes_on_before_it(state, capfd):
+    refused = Script(refuses=RequestError("Too long."))
+    now = state(Script(), refused, refused, Script())
+    reader = ListReader("one", "//long", "/redo", "two")
+    talk(now, reader)
+    assert reader.drafts == ["", "", "//long", "", ""]
+    assert capfd.readouterr().err.count("Request: Too long.") == 2
+    assert [one.content for one in now.engine.requests[3].messages] == ["one", ANSWER, "two"]
+    assert "/long" in [one.content for one in now.session.messages.values()]
+    now.session.close()
+    again = now.store.open(now.session.id)
+    assert [one.content for one in again.path_messages()] == ["one", ANSWER, "two", ANSWER]
+
+
+def test_a_refused_first_message_leaves_an_empty_conversation_with_its_draft(state, capfd):
+    now = state(Script(refuses=RequestError("Too long.")), Script())
+    talk(now, ListReader("long"))
+    now.session.close()
+    again = now.store.open(now.session.id)
+    assert (again.path_messages(), again.draft, again.title) == ([], "long", "long")
+    now.session = again
+    talk(now, ListReader("short"))
+    assert [one.content for one in again.path_messages()] == ["short", ANSWER]
+    assert again.title == "short"
+    assert again.draft == ""
+    assert "Too long" in capfd.readouterr().err
+
+
+def test_an_engine_that_says_nothing_at_all_counts_as_a_refusal(state, capfd, monkeypatch):
+    now = state()
+    monkeypatch.setattr(now.engine, "generate", lambda request, stop: iter(()))
+    talk(now, ListReader("hello"))
+    assert now.session.path_messages() == []
+    assert now.session.draft == "hello"
+    assert "ended without an answer" in capfd.readouterr().err
 
 
 def test_the_prompt_edits_completes_and_keeps_the_draft(tmp_path):

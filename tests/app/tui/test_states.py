@@ -95,7 +95,6 @@ async def test_demo_model_is_announced_with_how_to_give_a_real_one(seat):
     [
         Script(answer=LONG, fails_after=4),
         Script(answer=LONG, crashes_after=4),
-        Script(refuses=RequestError("The prompt has 9 tokens too many.", "Shorten it.")),
     ],
 )
 async def test_an_engine_that_fails_keeps_the_conversation(seat, script):
@@ -104,7 +103,7 @@ async def test_an_engine_that_fails_keeps_the_conversation(seat, script):
         await s.send("question one")
         await s.until(lambda: s.engine.requests and not s.app.chat.is_busy)
         await s.pilot.pause()
-        told = ("device was lost", "engine crashed", "Shorten it")
+        told = ("device was lost", "engine crashed")
         assert any(words in s.text for words in told)
         await s.send("question two")
         await s.until(lambda: "alive again" in s.text)
@@ -113,6 +112,42 @@ async def test_an_engine_that_fails_keeps_the_conversation(seat, script):
         assert [one.content for one in saved.path_messages() if one.role == "user"] == [
             "question one", "question two",
         ]  # fmt: skip
+
+
+async def test_a_refused_message_goes_back_into_the_box(seat):
+    refused = Script(refuses=RequestError("The prompt has 9 tokens too many.", "Shorten it."))
+    async with seat(Script(answer="one"), refused, refused, Script(answer="alive again")) as s:
+        await s.idle()
+        await s.send("question one")
+        await s.until(lambda: s.engine.requests and not s.app.chat.is_busy)
+        await s.send("//too long")
+        await s.until(lambda: len(s.engine.requests) == 2 and not s.app.chat.is_busy)
+        await s.pilot.pause()
+        assert "Shorten it" in s.text
+        assert s.app._composer.text == "//too long"
+        assert s.app._history.entries()[-1] == "//too long"
+        s.app._composer.clear_all()
+        s.app.action_regenerate()
+        await s.until(lambda: len(s.engine.requests) == 3 and not s.app.chat.is_busy)
+        assert s.app._composer.text == ""
+        await s.send("question two")
+        await s.until(lambda: "alive again" in s.text)
+        await s.idle()
+        kept = ["question one", "one", "question two", "alive again"]
+        assert [one.content for one in s.engine.requests[3].messages] == kept[:3]
+        saved = s.store.open(s.app.chat.session.id, write=False)
+        assert [one.content for one in saved.path_messages()] == kept
+
+
+async def test_a_message_refused_while_the_chat_closes_is_the_draft(seat):
+    async with seat(Script(refuses=RequestError("Too long."))) as s:
+        await s.idle()
+        s.app.tick = lambda: None
+        s.app.chat.submit("too long")
+        await s.until(lambda: bool(s.app._worker._events))
+        s.app.chat.close()
+        session = s.app.chat.session
+        assert (session.path_messages(), session.draft) == ([], "too long")
 
 
 async def test_one_message_is_queued_shown_taken_back_and_sent(seat):

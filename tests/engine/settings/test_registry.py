@@ -67,6 +67,12 @@ def test_an_unknown_variable_is_refused_with_the_nearest_one(monkeypatch):
         ("sampling.top_p", 1.5, "0 to 1"),
         ("chat.mouse", "maybe", "on or off"),
         ("chat.theme", "drak", "Did you mean 'dark'"),
+        ("sampling.seed", -1, "0 to 9,223,372,036,854,775,807"),
+        ("sampling.repetition_penalty", 0, "0.01 to 10"),
+        ("model.context_tokens", 9, "64 to 1,000,000 tokens"),
+        ("model.context_tokens", 1 << 99_999, "too long to show"),
+        ("model.dir", "a\0b", "a path"),
+        ("model.dir", "~nobody-of-that-name/x", "a path"),
     ],
 )
 def test_a_value_that_does_not_read_is_refused_in_a_sentence(name, raw, wanted):
@@ -117,6 +123,13 @@ def test_a_damaged_user_file_is_named(tmp_path):
     (tmp_path / "settings.toml").write_text("[chat\n")
     with pytest.raises(SettingsError, match="does not read"):
         load_settings()
+
+
+@pytest.mark.parametrize("text", ["a=" + "[" * 100_000, "a = " + "9" * 5000, "a = '\udcff'"])
+def test_a_user_file_that_breaks_its_reader_is_refused(tmp_path, text):
+    (tmp_path / "settings.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(SettingsError, match="does not read"):
+        read_user_file(tmp_path / "settings.toml")
 
 
 def test_a_value_outside_a_section_is_refused(tmp_path):

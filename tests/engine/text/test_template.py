@@ -143,6 +143,19 @@ def test_exploits_end_in_a_sentence(renderer, exploit):
     assert renderer.render("{{ 1 + 1 }}", {}) == "2"
 
 
+def test_a_template_is_compiled_without_a_conversation(renderer):
+    assert renderer.render("{{ raise_exception('never') }}", None) == ""
+    with pytest.raises(TemplateError, match="Expected an expression"):
+        renderer.render("{% for %}", None)
+
+
+def test_what_comes_back_is_bounded_by_what_went_in(renderer):
+    endless = "{% for i in range(9999) %}{{ 'a' * 1000 }}{% endfor %}"
+    with pytest.raises(TemplateError, match="does not end"):
+        renderer.render(endless, {"messages": "x" * 1_000_000})
+    assert len(renderer.render("{{ x }}{{ x }}", {"x": "é" * 2_000_000})) == 4_000_000
+
+
 def test_a_forbidden_attribute_asked_for_by_filter_is_undefined(renderer):
     assert renderer.render("{{ ''|attr('__class__')|attr('__mro__') }}", {}) == ""
 

@@ -74,6 +74,23 @@ def test_decoding_is_the_librarys(tokenizer, library, ids):
     assert tokenizer.decode(ids, control=True) == library.decode(ids, skip_special_tokens=False)
 
 
+@given(SPICY)
+@settings(deadline=None)
+def test_a_text_never_has_fewer_ids_than_foretold(tokenizer, text):
+    for rendering in (text, tokenizer.guard(text), "a\u0304\u0323" * 9 + text):
+        assert tokenizer.fewest_ids(rendering) <= len(tokenizer.encode_guarded(rendering))
+
+
+def test_the_foretold_number_grows_with_the_text(tokenizer):
+    assert tokenizer.fewest_ids("") == 0
+    assert tokenizer.fewest_ids("ab" * 500_000) > 10_000
+
+
+def test_an_id_is_in_the_tokenizer_or_not(tokenizer):
+    assert tokenizer.has(tokenizer.num_ids - 1)
+    assert not tokenizer.has(tokenizer.num_ids)
+
+
 def test_ids_beyond_the_tokenizer_are_padding(tokenizer):
     assert max(tokenizer.control_ids.values()) == tokenizer.num_ids - 1 < 319
     assert tokenizer.decode([tokenizer.num_ids, 319]) == ""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from engine.errors import RequestError
 from engine.text.template import ChatTemplate, Thinking
 from engine.text.tokenizer import Tokenizer
 from engine.text.transcript import Transcript
@@ -18,7 +19,7 @@ class Talk:
         write_text_files(folder, template)
         self.tokenizer = Tokenizer.load(folder, 320)
         self.template = ChatTemplate.load(folder, self.tokenizer)
-        self.transcript = Transcript(self.tokenizer, self.template)
+        self.transcript = Transcript(self.tokenizer, self.template, 4096)
 
     def prompt(self, *messages, thinking=Thinking()):  # noqa: B008
         return self.transcript.prompt(messages, thinking)
@@ -46,6 +47,12 @@ def thinking(tmp_path):
 def test_the_first_prompt_is_its_renderings_ids(plain):
     prompt = plain.prompt(ASK)
     assert list(prompt.ids) == plain.ids(prompt.text)
+
+
+def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenised(plain, monkeypatch):
+    monkeypatch.setattr(plain.tokenizer, "encode_guarded", None)
+    with pytest.raises(RequestError, match=r"has at least \d+ tokens and the context 4096"):
+        plain.prompt(Message("user", "ice " * 100_000))
 
 
 def test_generated_ids_are_kept_even_if_the_text_has_other_ids(plain):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine.errors import RequestError, TemplateError
 from engine.records import PHASES
+from engine.turn.check_request import check_prompt
 from engine.types import (
     Message,
     NoticeRaised,
@@ -261,6 +262,7 @@ def test_drafted_rounds_say_what_was_tested_and_accepted(folder):
         ({"prompt_ids": ()}, "holds no token"),
         ({"prompt_ids": (1, 320)}, "holds the id 320"),
         ({"prompt_ids": (1,) * 4096}, "has 4096 tokens and the context 4096"),
+        ({"prompt_ids": (1,) * 4096}, r"Raise model.context_tokens \(up to 1048576\)"),
         ({"drafter": "lookup"}, "no drafter 'lookup'"),
         ({"drafter": "mtp"}, "has none"),
         ({"sampling": Sampling(temperature=-1)}, "'temperature' is -1"),
@@ -274,6 +276,12 @@ def test_bad_requests_are_refused_before_anything_happens(folder, options, sente
     with pytest.raises(RequestError, match=sentence):
         ask(engine, **options)
     assert ask(engine, max_tokens=1)[1].token_ids == (50,)
+
+
+def test_a_prompt_beyond_what_the_model_holds_names_no_setting():
+    with pytest.raises(RequestError, match=r"The model holds no more.*\(/new\)") as refused:
+        check_prompt((1,) * 4096, 300, 4096, 4096)
+    assert "model.context_tokens" not in str(refused.value)
 
 
 def test_a_template_that_refuses_raises_before_the_first_event(tmp_path):

@@ -1,0 +1,26 @@
+"""A file that cannot be written is refused before the work that fills it."""
+
+import pytest
+
+from app.output_file import check_output
+from engine.errors import OutputError, RequestError
+
+
+def test_new_and_existing_files_in_a_folder_will_do(tmp_path):
+    check_output("--json", tmp_path / "new")
+    (tmp_path / "old.json").touch()
+    check_output("--json", tmp_path / "old.json", ".json")
+
+
+def test_names_that_are_no_files(tmp_path):
+    for path in (tmp_path / "none" / "x", tmp_path, "/dev/null"):
+        with pytest.raises(RequestError, match="--json is"):
+            check_output("--json", tmp_path / path)
+    with pytest.raises(RequestError, match="ends in .json"):
+        check_output("--json", tmp_path / "x.txt", ".json")
+
+
+def test_a_guarded_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
+    with pytest.raises(OutputError, match="x cannot be written: Permission denied"):
+        check_output("--json", tmp_path / "x")
