@@ -8,7 +8,7 @@ from typing import Literal
 from app.commands.sessions import summary_line
 from app.live import show_value
 from app.plain.state import PlainState
-from app.report import say
+from app.report import say, say_lines
 from app.sessions.export import export_to
 from app.sessions.store import SessionError
 from app.slash import SlashCommand, help_text
@@ -38,7 +38,7 @@ def act(state: PlainState, command: SlashCommand, argument: str) -> Next:
 
 
 def _help(_state: PlainState, _argument: str) -> None:
-    say(f"{help_text()}\n{KEYS}")
+    say_lines(f"{help_text()}\n{KEYS}")
 
 
 def _new(state: PlainState, _argument: str) -> None:
@@ -59,7 +59,10 @@ def _resume(state: PlainState, argument: str) -> None:
 
 def _sessions(state: PlainState, _argument: str) -> None:
     found, unreadable = state.store.survey()
-    say("\n".join(map(summary_line, found)) if found else "There are no conversations yet.")
+    for one in found:
+        say(summary_line(one))
+    if not found:
+        say("There are no conversations yet.")
     if unreadable:
         say(unreadable)
 
@@ -69,7 +72,8 @@ def _session(state: PlainState, _argument: str) -> None:
     messages = session.request_messages()
     num_tokens = state.engine.count_tokens(messages) if messages else 0
     where = session.path if session.is_saved and session.messages else "nowhere on disk yet"
-    say(f"{session.title}\n{session.id}\n{where}")
+    for line in (session.title, session.id, str(where)):
+        say(line)
     say(
         f"{len(session.path_messages())} messages, {num_tokens:,} of "
         f"{info.max_context_tokens:,} tokens; {info.model}, profile {info.profile}, {info.device}."

@@ -50,7 +50,7 @@ class KeyValueStore:
             raise RequestError(
                 f"The conversation needs {num_tokens} tokens of context and {self.max_tokens} "
                 "were reserved.",
-                "Raise model.context_tokens or start a new conversation.",
+                "Begin a new conversation, or reserve more.",
             )
         blocks = -(-max(num_tokens, 2 * self.capacity) // KV_BLOCK_TOKENS)
         capacity = min(blocks * KV_BLOCK_TOKENS, self.max_tokens)

@@ -87,6 +87,7 @@ def test_commands_do_what_they_say(state, capfd, tmp_path):
         *("There is no answer 7", "takes nothing", "A new conversation", "nothing to answer"),
     ):
         assert words in errors, words
+    assert "\u240a" not in errors  # every line of a list is a line
     assert target.read_text().startswith("# hello")
 
 
