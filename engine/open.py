@@ -17,7 +17,7 @@ from engine.model.config_file import read_config
 from engine.model.decoder import Model
 from engine.model.footprint import kv_bytes_per_token, state_bytes, tail_bytes, weight_bytes
 from engine.model.generation import read_generation
-from engine.model.loading import load_model
+from engine.model.loading import load_weights
 from engine.model.tensors import format_of
 from engine.profile import Formats
 from engine.settings.declared import Settings
@@ -67,15 +67,18 @@ def open_engine(
     config = read_config(choice.path)
     torch.set_num_threads(settings.model.threads or choose_threads(config))
     tokenizer = Tokenizer.load(choice.path, config.vocab_size)
-    check_stop_ids(choice.path, read_generation(choice.path, config).stop_ids, tokenizer)
+    generation = read_generation(choice.path, config)
+    check_stop_ids(choice.path, generation.stop_ids, tokenizer)
     template = ChatTemplate.load(choice.path, tokenizer)
     max_context_tokens = min(settings.model.context_tokens, config.max_position_embeddings)
     try:
         template.start()
-        notices = notices_of(choice, open_checkpoint(choice.path, config))
+        checkpoint = open_checkpoint(choice.path, config)
+        notices = notices_of(choice, checkpoint)
         template.compile()
-        model = load_model(
-            choice.path,
+        model = load_weights(
+            checkpoint,
+            generation,
             device=device,
             on_progress=on_progress,
             cancel=cancel,

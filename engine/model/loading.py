@@ -9,7 +9,7 @@ import torch
 from engine.model.checkpoint import Checkpoint, StoredWeight, open_checkpoint
 from engine.model.config_file import read_config
 from engine.model.decoder import Model
-from engine.model.generation import read_generation
+from engine.model.generation import Generation, read_generation
 from engine.model.matrix import Fp8Block, Matrix
 from engine.model.memory import plan_memory
 from engine.model.safetensors_header import StoredTensor
@@ -35,10 +35,47 @@ def load_model(
     expand: bool = True,
     context_tokens: int = 0,
 ) -> Model:
-    """Load a checkpoint.
+    """Open a folder and load its weights; arguments and errors as in `load_weights`.
 
     Args:
         folder: holds config.json and the weights.
+        device: "cpu" or "cuda".
+        on_progress: called as bytes arrive.
+        cancel: stops the load.
+        expand: hold 8-bit matrices as the BF16 they stand for.
+        context_tokens: context that the memory plan leaves room for.
+
+    Raises:
+        CheckpointError: config or files are refused; nothing was allocated.
+    """
+    config = read_config(folder)
+    generation = read_generation(folder, config)
+    return load_weights(
+        open_checkpoint(folder, config),
+        generation,
+        device=device,
+        on_progress=on_progress,
+        cancel=cancel,
+        expand=expand,
+        context_tokens=context_tokens,
+    )
+
+
+def load_weights(
+    checkpoint: Checkpoint,
+    generation: Generation,
+    *,
+    device: str,
+    on_progress: Callable[[LoadProgressed], None] | None = None,
+    cancel: threading.Event | None = None,
+    expand: bool = True,
+    context_tokens: int = 0,
+) -> Model:
+    """Load the weights of a checkpoint that was opened.
+
+    Args:
+        checkpoint: its headers and scales were read and accepted.
+        generation: stop ids and sampling defaults that came with it.
         device: "cpu" or "cuda".
         on_progress: called as bytes arrive, at most twenty times a second.
         cancel: looked at before every piece.
@@ -46,7 +83,7 @@ def load_model(
         context_tokens: context that the memory plan leaves room for.
 
     Raises:
-        CheckpointError: config or files are refused; nothing was allocated.
+        CheckpointError: a file changed or does not read.
         MemoryPlanError: the model does not fit; nothing was allocated.
         CancelledError: ``cancel`` was set.
 
@@ -54,9 +91,7 @@ def load_model(
         Matrices are held in BF16: F16 and F32 ones are rounded, 8-bit ones expanded as
         bf16(float(code) * float(scale)). F32 vectors (norms, A_log, dt_bias) stay F32.
     """
-    config = read_config(folder)
-    generation = read_generation(folder, config)
-    checkpoint = open_checkpoint(folder, config)
+    config = checkpoint.config
     plan = plan_memory(checkpoint, device, expand=expand, context_tokens=context_tokens)
     plan.expect_fit()
     with WeightStream(checkpoint.num_bytes, on_progress, cancel) as stream:
