@@ -7,6 +7,7 @@ what a family is.
 
 FAMILY_MODULES = {
     "norm": "kernels.norm.cases",
+    "linear": "kernels.linear.cases",
 }
 """Module that defines `FAMILY` for each family name; a new family is one line here.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernels.common.compare import Tolerance
+from kernels.common.compare import Tolerance, bits_of
 from kernels.common.domain import Domain
 
 Tensors = Mapping[str, torch.Tensor]
@@ -65,6 +65,8 @@ class Case:
         outputs: specs of what the function writes.
         tolerance: bound on the outputs against the fp64 truth.
         interpreted: small enough for Triton's interpreter, about 1 ms a program.
+        cuda_only: too large for a CPU, or means nothing there.
+        note: what a label must say besides: the storage format of a weight.
     """
 
     op: str
@@ -73,15 +75,20 @@ class Case:
     outputs: tuple[TensorSpec, ...]
     tolerance: Tolerance
     interpreted: bool
+    cuda_only: bool = False
+    note: str = ""
 
     @property
     def label(self) -> str:
-        """Name the case: sizes, then the domain of the first input, then unusual dtypes."""
-        sizes = " ".join(f"{axis}={size}" for axis, size in self.sizes.items())
+        """Name the case: sizes, then note, domain of the first input and unusual dtypes.
+
+        Sizes that follow from others, such as K/16, are left out.
+        """
+        sizes = " ".join(f"{axis}={size}" for axis, size in self.sizes.items() if "/" not in axis)
         first = self.inputs[0]
         domain = first.domain.name if first.domain else ""
         others = [f"{s.name}:fp32" for s in self.inputs if s.dtype == torch.float32]
-        return " ".join([sizes, domain, *others])
+        return " ".join(part for part in (sizes, self.note, domain, *others) if part)
 
     @property
     def read_bytes(self) -> int:
@@ -98,7 +105,8 @@ class Case:
 
         Args:
             seed: any integer.
-            device: where the tensors go; they are drawn on the CPU.
+            device: where the tensors go; they are drawn on the CPU, and repeated there where
+                their domain has a period.
         """
         drawn: dict[str, torch.Tensor] = {}
         for spec in self.inputs:
@@ -106,8 +114,12 @@ class Case:
                 raise ValueError(f"{self.op} {self.label}: input {spec.name} names no domain")
             key = zlib.crc32(f"{self.op}/{self.label}/{spec.name}/{seed}".encode())
             generator = torch.Generator().manual_seed(key)
-            values = spec.domain.draw(spec.shape(self.sizes), generator)
-            drawn[spec.name] = values.to(spec.dtype).to(device)
+            shape, period = spec.shape(self.sizes), spec.domain.period
+            if period is None or math.prod(shape) <= period:
+                drawn[spec.name] = spec.domain.draw(shape, generator).to(spec.dtype).to(device)
+            else:
+                values = spec.domain.draw((period,), generator).to(spec.dtype).to(device)
+                drawn[spec.name] = _repeated(values, shape)
         return drawn
 
     def poisoned_outputs(self, device: str, sizes: Mapping[str, int] | None = None) -> Outputs:
@@ -130,3 +142,10 @@ class Case:
             buffers[spec.name] = buffer
             tensors[spec.name] = buffer[GUARD : GUARD + count].view(shape)
         return Outputs(tensors, buffers)
+
+
+def _repeated(values: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
+    """Fill a shape with values one after another, from the first again after the last."""
+    count = math.prod(shape)
+    bits = bits_of(values).repeat(-(-count // values.numel()))[:count]
+    return bits.view(values.dtype).view(shape)

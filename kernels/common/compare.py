@@ -39,12 +39,17 @@ def different_bits(got: torch.Tensor, want: torch.Tensor, axes: Sequence[str]) -
         return (
             f"got {got.dtype} {list(got.shape)} where {want.dtype} {list(want.shape)} was expected"
         )
-    wrong = bits_of(got.cpu()) != bits_of(want.cpu())
-    return _first_wrong(wrong, got.cpu(), want.cpu(), axes, "differ in bits")
+    if got.device != want.device:
+        got, want = got.cpu(), want.cpu()
+    return _first_wrong(bits_of(got) != bits_of(want), got, want, axes, "differ in bits")
 
 
 def beyond_tolerance(
-    got: torch.Tensor, truth: torch.Tensor, tolerance: Tolerance, axes: Sequence[str]
+    got: torch.Tensor,
+    truth: torch.Tensor,
+    tolerance: Tolerance,
+    axes: Sequence[str],
+    slack: torch.Tensor | None = None,
 ) -> str | None:
     """Say where an output leaves its error bound; None when it nowhere does.
 
@@ -53,14 +58,20 @@ def beyond_tolerance(
         truth: fp64, same shape.
         tolerance: the bound. An infinite truth is met only by the same infinity.
         axes: letters of the axes, for the coordinate in the message.
+        slack: fp64, same shape: an error that each element may have besides, where it follows
+            from the inputs.
     """
-    got64, truth = got.cpu().double(), truth.cpu().double()
+    if got.device != truth.device:
+        got, truth = got.cpu(), truth.cpu()
+    got64, truth = got.double(), truth.double()
     error = torch.where(got64 == truth, 0.0, (got64 - truth).abs())
     bound = tolerance.relative * truth.abs() + tolerance.absolute
+    bound = bound if slack is None else bound + slack.to(bound.device)
     bound = torch.where(truth.isinf(), 0.0, bound)
     # "not within" instead of "beyond": a NaN on either side compares false and so is wrong.
     wrong = ~(error <= bound)
     rule = f"are beyond {tolerance.relative:.3g} |truth| + {tolerance.absolute:.3g}"
+    rule = rule if slack is None else f"{rule} + slack up to {slack.max().item():.3g}"
     return _first_wrong(wrong, got64, truth, axes, rule)
 
 

@@ -44,8 +44,7 @@ class Binary:
 
     def usage(self) -> dict[str, int]:
         """Read registers, stack and local bytes of a thread: REG, STACK, LOCAL and others."""
-        text = _on_file(self.cubin, ".cubin", "cuobjdump", "--dump-resource-usage")
-        return {name: int(value) for name, value in re.findall(r"\b([A-Z]+):(\d+)", text)}
+        return usage_of(self.cubin)
 
     def spill_bytes(self) -> int:
         """Assemble the PTX again and read the bytes of spilled registers, stores and loads."""
@@ -56,7 +55,18 @@ class Binary:
 
     def mnemonics(self) -> Counter[str]:
         """Count the SASS instructions by full name, such as LDG.E.128."""
-        return Counter(_INSTRUCTION.findall(_on_file(self.cubin, ".cubin", "nvdisasm")))
+        return mnemonics_of(self.cubin)
+
+
+def usage_of(cubin: bytes) -> dict[str, int]:
+    """Read what a thread of the one kernel of a cubin uses: REG, STACK, LOCAL and others."""
+    text = _on_file(cubin, ".cubin", "cuobjdump", "--dump-resource-usage")
+    return {name: int(value) for name, value in re.findall(r"\b([A-Z]+):(\d+)", text)}
+
+
+def mnemonics_of(cubin: bytes) -> Counter[str]:
+    """Count the SASS instructions of a cubin by full name, such as LDG.E.128."""
+    return Counter(_INSTRUCTION.findall(_on_file(cubin, ".cubin", "nvdisasm")))
 
 
 def compile_kernel(

@@ -14,10 +14,19 @@ Draw = Callable[[tuple[int, ...], torch.Generator], torch.Tensor]
 
 @dataclass(frozen=True)
 class Domain:
-    """A named distribution of input values."""
+    """A named distribution of input values.
+
+    Attributes:
+        name: as labels show it.
+        draw: draws fp32 values of a shape.
+        period: values drawn at most, which larger tensors repeat one after another; None draws
+            every value. A prime keeps the rows of a matrix apart. For matrices of a billion
+            elements, which a CPU would draw for minutes.
+    """
 
     name: str
     draw: Draw
+    period: int | None = None
 
 
 def normal(name: str, scale: float, mean: float = 0.0) -> Domain:

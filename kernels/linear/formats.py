@@ -8,3 +8,9 @@ NVFP4_GROUP = 16
 
 E2M1_VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 """Magnitudes of the eight 4-bit codes; bit 3 of a code is its sign."""
+
+STEP = 128
+"""Inputs of one step of a product: the unit of every split of K, and of padding."""
+
+TILE_ROWS = 16
+"""Weight rows of one tile: the M of the matrix instruction."""

@@ -1,4 +1,4 @@
-"""List the problems that the norm kernels are checked and timed on, and the laws between them.
+"""List the problems that the norm kernels are checked on, and the laws between them.
 
 Shapes are the 27B's (hidden 5120, heads of 256 and 128), those of its siblings and of the demo
 model, widths that fill no power of two, and every hostile domain.
@@ -7,11 +7,19 @@ model, widths that fill no power of two, and every hostile domain.
 import torch
 
 from kernels.common import domain, exact_torch
-from kernels.common.case import Case, Tensors, TensorSpec
-from kernels.common.compare import Tolerance, different_bits
-from kernels.common.domain import Domain
+from kernels.common.case import Case, Tensors
+from kernels.common.compare import different_bits
 from kernels.common.family import Family, Law, Op
 from kernels.norm.op import add_rms_norm, gated_rms_norm, rms_norm
+from kernels.norm.problems import (
+    EPS,
+    add_case,
+    gated_case,
+    rms_case,
+    run_add,
+    run_gated,
+    run_rms,
+)
 from kernels.norm.reference import (
     add_rms_norm_reference,
     gated_rms_norm_reference,
@@ -19,107 +27,13 @@ from kernels.norm.reference import (
     rms_norm_reference,
 )
 from kernels.norm.tile import candidates
-
-EPS = 1e-6
-"""rms_norm_eps of every Qwen3.5 to 3.8 model."""
+from kernels.norm.timed import TUNABLES, timed
 
 HIDDEN_WIDTHS = (256, 1024, 2048, 2560, 4096, 5120)
 """Hidden sizes: demo, siblings, 27B. 256 is also the width of an attention head."""
 
 ODD_WIDTHS = (1, 3, 100, 129, 1000, 5119, 5121)
 PREFILL_ROWS = (63, 100, 1500)
-BF16_ROUNDING = 2.0**-8
-"""Largest relative error of one rounding to bf16."""
-
-CENTRED_WEIGHT = domain.normal("weight", 0.3)
-PLAIN_WEIGHT = domain.normal("weight", 0.1, mean=0.87)
-
-RMS_TOLERANCE = Tolerance(
-    1.001 * BF16_ROUNDING,
-    2.0**-134,
-    "one rounding to bf16; the fp32 steps before it (a tree of at most 13 additions, halved by "
-    "the root, and six more roundings) add 13 x 2^-24, 0.02 % of it; half a subnormal step below",
-)
-ADD_TOLERANCE = Tolerance(
-    3.03 * BF16_ROUNDING,
-    2.0**-133,
-    "the rounded sum moves an element and its row's rms by one bf16 rounding each, the result is "
-    "rounded once more",
-)
-GATED_TOLERANCE = Tolerance(
-    3.03 * BF16_ROUNDING,
-    1e-34,
-    "three roundings to bf16; below -88.7 fp32 SiLU is -0 where the truth is down to -3e-37, "
-    "times at most sqrt(128) and a weight",
-)
-
-
-def rms_case(
-    rows: int,
-    width: int,
-    values: Domain = domain.NORMAL,
-    *,
-    fp32_weight: bool = False,
-    interpreted: bool = True,
-) -> Case:
-    """Make a case of rms_norm with a zero-centred weight."""
-    dtype = torch.float32 if fp32_weight else torch.bfloat16
-    return Case(
-        "rms_norm",
-        {"T": rows, "D": width},
-        (
-            TensorSpec("x", ("T", "D"), torch.bfloat16, values),
-            TensorSpec("weight", ("D",), dtype, CENTRED_WEIGHT),
-        ),
-        (TensorSpec("out", ("T", "D"), torch.bfloat16),),
-        RMS_TOLERANCE,
-        interpreted,
-    )
-
-
-def add_case(
-    rows: int, width: int, values: Domain = domain.NORMAL, *, interpreted: bool = True
-) -> Case:
-    """Make a case of add_rms_norm; x and residual are of one domain."""
-    return Case(
-        "add_rms_norm",
-        {"T": rows, "D": width},
-        (
-            TensorSpec("x", ("T", "D"), torch.bfloat16, values),
-            TensorSpec("residual", ("T", "D"), torch.bfloat16, values),
-            TensorSpec("weight", ("D",), torch.bfloat16, CENTRED_WEIGHT),
-        ),
-        (
-            TensorSpec("out", ("T", "D"), torch.bfloat16),
-            TensorSpec("residual_out", ("T", "D"), torch.bfloat16),
-        ),
-        ADD_TOLERANCE,
-        interpreted,
-    )
-
-
-def gated_case(
-    rows: int,
-    heads: int,
-    values: Domain = domain.NORMAL,
-    *,
-    fp32_weight: bool = False,
-    interpreted: bool = True,
-) -> Case:
-    """Make a case of gated_rms_norm over heads of 128, with a plain weight."""
-    dtype = torch.float32 if fp32_weight else torch.bfloat16
-    return Case(
-        "gated_rms_norm",
-        {"T": rows, "H": heads, "D": 128},
-        (
-            TensorSpec("x", ("T", "H", "D"), torch.bfloat16, values),
-            TensorSpec("gate", ("T", "H", "D"), torch.bfloat16, domain.normal("gate", 4.0)),
-            TensorSpec("weight", ("D",), dtype, PLAIN_WEIGHT),
-        ),
-        (TensorSpec("out", ("T", "H", "D"), torch.bfloat16),),
-        GATED_TOLERANCE,
-        interpreted,
-    )
 
 
 def _cases() -> tuple[Case, ...]:
@@ -145,25 +59,6 @@ def _cases() -> tuple[Case, ...]:
         cases.append(gated_case(3, 3, hostile))
     cases.append(rms_case(3, 5120, fp32_weight=True))
     return tuple(cases)
-
-
-def _run_rms(inputs: Tensors, outputs: Tensors) -> None:
-    rms_norm(inputs["x"], inputs["weight"], EPS, out=outputs["out"])
-
-
-def _run_add(inputs: Tensors, outputs: Tensors) -> None:
-    add_rms_norm(
-        inputs["x"],
-        inputs["residual"],
-        inputs["weight"],
-        EPS,
-        out=outputs["out"],
-        residual_out=outputs["residual_out"],
-    )
-
-
-def _run_gated(inputs: Tensors, outputs: Tensors) -> None:
-    gated_rms_norm(inputs["x"], inputs["gate"], inputs["weight"], EPS, out=outputs["out"])
 
 
 def _model_rms(inputs: Tensors) -> Tensors:
@@ -261,9 +156,9 @@ def _tile_changes_bits(device: str) -> str | None:
 FAMILY = Family(
     name="norm",
     ops={
-        "rms_norm": Op(_run_rms, _truth_rms, _model_rms),
-        "add_rms_norm": Op(_run_add, _truth_add, _model_add),
-        "gated_rms_norm": Op(_run_gated, _truth_gated, _model_gated),
+        "rms_norm": Op(run_rms, _truth_rms, _model_rms),
+        "add_rms_norm": Op(run_add, _truth_add, _model_add),
+        "gated_rms_norm": Op(run_gated, _truth_gated, _model_gated),
     },
     cases=_cases(),
     laws=(
@@ -272,4 +167,6 @@ FAMILY = Family(
         Law("strided rows have the bits of contiguous ones", _strided_rows_differ),
         Law("no tile changes a bit", _tile_changes_bits),
     ),
+    timed=timed,
+    tunables=TUNABLES,
 )

@@ -1,0 +1,299 @@
+"""Compile CUDA C++ at run time, keep the machine code by its content, load it and launch it.
+
+NVRTC needs no GPU, no driver and no host compiler: a kernel takes 0.1 to 0.5 s once, then comes
+from the folder that `keep_in` names. Launches go to a stream of torch's, so they order with torch's
+own work and are captured in its graphs.
+"""
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import re
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_folder: dict[str, Path] = {}
+
+_importing = threading.Lock()
+"""Held while cuda.core is imported: a second thread would see it half made."""
+
+_INCLUDE = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
+
+
+class CompileError(RuntimeError):
+    """NVRTC refused a source, or is not installed; the message says which and what it said."""
+
+
+def keep_in(folder: Path) -> None:
+    """Keep compiled kernels of this process in a folder, and look for them there first.
+
+    Args:
+        folder: made when the first kernel is kept. A folder that cannot be written costs the
+            compile time again in the next process and nothing else.
+    """
+    _folder["cubin"] = folder
+
+
+def architecture(capability: tuple[int, int]) -> str:
+    """Name the target of a compute capability, such as sm_121a: "a" unlocks a chip's own parts.
+
+    Args:
+        capability: (major, minor).
+    """
+    major, minor = capability
+    return f"sm_{major}{minor}" + ("a" if major >= 9 else "")
+
+
+def read_source(path: Path) -> str:
+    """Read a CUDA source with the headers that lie beside it put in their places.
+
+    Whole, because what is compiled is also the key under which it is kept.
+
+    Args:
+        path: a .cu file; `#include "name"` names a file of its folder, each included once.
+    """
+    return _inlined(path, set())
+
+
+def compile_cubin(source: str, target: str, macros: Mapping[str, int]) -> bytes:
+    """Compile a CUDA C++ source to machine code, or find it where it was kept.
+
+    Args:
+        source: one translation unit; may include CUDA's own headers.
+        target: "sm_90a", "sm_121a" and so on.
+        macros: names and values defined before the first line.
+
+    Raises:
+        CompileError: NVRTC is missing or refuses the source.
+    """
+    defined = [(name, str(value)) for name, value in sorted(macros.items())]
+    key = hashlib.sha256(repr((source, target, defined, _nvrtc_version())).encode()).hexdigest()
+    kept = _folder["cubin"] / f"{key}.cubin" if _folder else None
+    if kept is not None and kept.is_file():
+        return kept.read_bytes()
+    cubin = _compile(source, target, defined)
+    if kept is not None:
+        _keep(kept, cubin)
+    return cubin
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Shape of one launch.
+
+    Attributes:
+        blocks: blocks of the grid, a multiple of `cluster`.
+        threads: threads of a block.
+        shared_bytes: dynamic shared memory of a block.
+        cluster: blocks of a cluster.
+        overlap: let the kernel start before its predecessor ends (programmatic dependent launch);
+            the kernel waits by itself before it reads what the predecessor writes.
+    """
+
+    blocks: int
+    threads: int
+    shared_bytes: int
+    cluster: int = 1
+    overlap: bool = False
+
+
+class TensorMap:
+    """Tell the copy engine where a matrix lies and how large its boxes are."""
+
+    def __init__(self, described: Any) -> None:  # noqa: ANN401  the bindings carry no types
+        """Keep the driver's object, whose address a launch passes on."""
+        self._described = described
+        self.address = int(described.getPtr())
+
+
+def byte_map(
+    address: int, num_rows: int, row_bytes: int, box_rows: int, box_bytes: int
+) -> TensorMap:
+    """Describe rows of bytes; a box that leaves the matrix reads zeros there.
+
+    Args:
+        address: first byte, 16-byte aligned.
+        num_rows: rows of the matrix.
+        row_bytes: bytes of a row and from row to row, a multiple of 16.
+        box_rows: rows of one copy, at most 256.
+        box_bytes: bytes of a row in one copy, a multiple of 16 and at most 256.
+    """
+    driver = import_module("cuda.bindings.driver")
+    wide, narrow = driver.cuuint64_t, driver.cuuint32_t
+    error, described = driver.cuTensorMapEncodeTiled(
+        driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        2,
+        address,
+        [wide(row_bytes), wide(num_rows)],
+        [wide(row_bytes)],
+        [narrow(box_bytes), narrow(box_rows)],
+        [narrow(1), narrow(1)],
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    )
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"the CUDA driver refused a tensor map: {error.name}")
+    return TensorMap(described)
+
+
+class CudaKernel:
+    """One kernel of a cubin, loaded on torch's current device."""
+
+    def __init__(self, cubin: bytes, name: str) -> None:
+        """Load machine code.
+
+        Args:
+            cubin: from `compile_cubin`, for this device.
+            name: the kernel's C name.
+        """
+        driver = import_module("cuda.bindings.driver")
+        torch.cuda.current_stream()  # makes torch's context current in this thread
+        self._driver = driver
+        self._success = driver.CUresult.CUDA_SUCCESS
+        self._configs: dict[Launch, Any] = {}
+        self._module = self._done(driver.cuModuleLoadData(cubin))
+        self._function = self._done(driver.cuModuleGetFunction(self._module, name.encode()))
+        self._shared_bytes = 48 << 10
+
+    def launch(self, shape: Launch, *arguments: "ctypes.Structure | TensorMap") -> None:
+        """Launch on torch's current stream.
+
+        Args:
+            shape: grid, block, shared memory and launch attributes. What the driver wants of it is
+                built at its first launch: building it takes longer than launching.
+            arguments: the kernel's parameters in order, each a struct of the same layout.
+
+        Raises:
+            RuntimeError: the driver refuses; the message holds its error and the shape.
+        """
+        config = self._configs.get(shape)
+        if config is None:
+            self.allow_shared(shape.shared_bytes)
+            config = self._configs[shape] = self._config(shape)
+        config.hStream = torch.cuda.current_stream().cuda_stream
+        places = [
+            one.address if isinstance(one, TensorMap) else ctypes.addressof(one)
+            for one in arguments
+        ]
+        pointers = (ctypes.c_void_p * len(places))(*places)
+        launched = self._driver.cuLaunchKernelEx(
+            config, self._function, ctypes.addressof(pointers), 0
+        )
+        if launched[0] != self._success:
+            raise RuntimeError(f"launch of {shape} failed: {launched[0].name}")
+
+    def allow_shared(self, num_bytes: int) -> None:
+        """Raise the kernel's limit of dynamic shared memory where a launch needs more."""
+        if num_bytes > self._shared_bytes:
+            attribute = self._driver.CUfunction_attribute
+            limit = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._done(self._driver.cuFuncSetAttribute(self._function, limit, num_bytes))
+            self._shared_bytes = num_bytes
+
+    def resident_clusters(self, shape: Launch) -> int:
+        """Clusters of a shape that the device runs at one time."""
+        self.allow_shared(shape.shared_bytes)
+        config = self._config(shape)
+        return int(self._done(self._driver.cuOccupancyMaxActiveClusters(self._function, config)))
+
+    def resident_blocks(self, threads: int, shared_bytes: int) -> int:
+        """Blocks of a size that one multiprocessor runs at one time."""
+        self.allow_shared(shared_bytes)
+        query = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
+        return int(self._done(query(self._function, threads, shared_bytes)))
+
+    def _config(self, shape: Launch) -> Any:  # noqa: ANN401  the bindings carry no types
+        driver = self._driver
+        config = driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = shape.blocks, 1, 1
+        config.blockDimX, config.blockDimY, config.blockDimZ = shape.threads, 1, 1
+        config.sharedMemBytes = shape.shared_bytes
+        attributes: list[Any] = []
+        if shape.cluster > 1:
+            attribute = driver.CUlaunchAttribute()
+            attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+            attribute.value.clusterDim.x = shape.cluster
+            attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1
+            attributes.append(attribute)
+        if shape.overlap:
+            attribute = driver.CUlaunchAttribute()
+            identity = driver.CUlaunchAttributeID
+            attribute.id = identity.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+            attribute.value.programmaticStreamSerializationAllowed = 1
+            attributes.append(attribute)
+        config.attrs, config.numAttrs = attributes, len(attributes)
+        return config
+
+    def _done(self, result: tuple[Any, ...]) -> Any:  # noqa: ANN401  the bindings carry no types
+        error, *values = result
+        if error != self._driver.CUresult.CUDA_SUCCESS:
+            raise RuntimeError(f"the CUDA driver refused a kernel: {error.name}")
+        return values[0] if values else None
+
+
+def _inlined(path: Path, seen: set[str]) -> str:
+    seen.add(path.name)
+
+    def included(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return "" if name in seen else _inlined(path.with_name(name), seen)
+
+    text = path.read_text(encoding="utf-8").replace("#pragma once\n", "")
+    return _INCLUDE.sub(included, text)
+
+
+def _compile(source: str, target: str, macros: list[tuple[str, str]]) -> bytes:
+    try:
+        with _importing:
+            core = import_module("cuda.core")
+    except ImportError as problem:
+        raise CompileError(
+            f"CUDA kernels cannot be compiled: {problem}; install cuda-core and nvidia-cuda-nvrtc"
+        ) from None
+    options = core.ProgramOptions(
+        arch=target, std="c++17", include_path=_include_folder(), define_macro=macros or None
+    )
+    try:
+        return bytes(core.Program(source, "c++", options).compile("cubin").code)
+    except Exception as problem:  # noqa: BLE001  cuda.core exports no class of what it raises
+        raise CompileError(f"NVRTC refused a kernel for {target}: {problem}") from None
+
+
+def _keep(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; losing it costs a compilation."""
+    part = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(content)
+        part.replace(path)
+    except OSError:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+@cache
+def _include_folder() -> str:
+    """Find CUDA's headers, which come with NVIDIA's runtime wheel."""
+    found = importlib.util.find_spec("nvidia")
+    for place in (found.submodule_search_locations or ()) if found else ():
+        folder = Path(place) / "cu13" / "include"
+        if (folder / "cuda_fp16.h").is_file():
+            return str(folder)
+    raise CompileError("CUDA's headers are not here; install nvidia-cuda-runtime")
+
+
+@cache
+def _nvrtc_version() -> tuple[int, int]:
+    _, major, minor = import_module("cuda.bindings.nvrtc").nvrtcVersion()
+    return major, minor

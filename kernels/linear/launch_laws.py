@@ -1,0 +1,176 @@
+"""State the laws between launches of the skinny kernel on a GPU: only the order decides bits."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import torch
+
+from kernels.common import domain
+from kernels.common.capture import capture
+from kernels.common.compare import beyond_tolerance, different_bits
+from kernels.common.family import Law
+from kernels.linear import middle_tile, skinny, truth
+from kernels.linear.ahead import Variant, compile_ahead
+from kernels.linear.formats import STEP
+from kernels.linear.laws import ROWS, drawn
+from kernels.linear.middle import middle_linear
+from kernels.linear.problems import FORMATS, PRODUCT_TOLERANCE
+from kernels.linear.skinny import skinny_linear
+from kernels.linear.skinny_launch import SILU_PAIR, STORE
+from kernels.linear.tile import SkinnyProblem, SkinnyTile, SkinnyTiles, fits
+from kernels.linear.tile_choice import candidates
+from kernels.linear.weight import Weight, format_name, num_outputs, padded_inputs
+
+MIDDLE_ROWS = (("nvfp4", 64), ("nvfp4", 256), ("fp8_block", 128), ("e4m3_row", 100), ("bf16", 33))
+"""Formats and row counts whose default tiles are tried; each compiles for seconds."""
+
+
+def _overlap_differs(device: str) -> str | None:
+    """Compare two products, the second of the first's result, with overlap and in a graph."""
+    for name in FORMATS:
+        inputs, first = drawn(name, 16, 1024, 5120, device)
+        _, second = drawn(name, 16, 640, 1024, device, seed=2)
+        x = inputs["x"]
+        middle, out = x.new_empty((16, 1024)), x.new_empty((16, 640))
+
+        def run(
+            overlap: bool,
+            x: torch.Tensor = x,
+            weights: tuple[Weight, Weight] = (first, second),
+            outs: tuple[torch.Tensor, torch.Tensor] = (middle, out),
+        ) -> None:
+            skinny_linear(x, weights[0], overlap=overlap, out=outs[0])
+            skinny_linear(outs[0], weights[1], overlap=overlap, out=outs[1])
+
+        run(False)
+        expected = out.clone()
+        graph = capture([lambda run=run: run(True), lambda run=run: run(True)])
+        for how, call in (("eager", lambda run=run: run(True)), ("in a graph", graph.replay)):
+            for _ in range(20):
+                middle.fill_(torch.nan)
+                out.fill_(torch.nan)
+                call()
+                if fault := different_bits(out, expected, ROWS):
+                    return f"{name} {how}: {fault}"
+    return None
+
+
+def _launch_changes_bits(device: str) -> str | None:
+    """Compare every candidate of the default's order with the default, for 8 and 16 rows."""
+    compile_ahead(
+        Variant(tile, problem, SILU_PAIR if problem.paired else STORE)
+        for problem in _swept()
+        for tile in _of_order(problem, device)
+    )
+    for problem in _swept():
+        inputs, weight = drawn(problem.format, problem.rows, problem.N, problem.Kp, device)
+        x, paired = inputs["x"], problem.paired
+        expected = skinny_linear(x, weight, paired=paired)
+        for tile in _of_order(problem, device):
+            got = skinny_linear(x, weight, tiles=SkinnyTiles(tile, tile), paired=paired)
+            if fault := different_bits(got, expected, ROWS):
+                return f"{problem.format} {problem.rows} rows {tile}: {fault}"
+    return None
+
+
+def _swept() -> list[SkinnyProblem]:
+    """The 27B's widths, with few outputs: the order does not depend on them."""
+    sizes = [("nvfp4", 6144), ("nvfp4", 5120), ("fp8_block", 5120), ("e4m3_row", 5120),
+             ("bf16", 5120)]  # fmt: skip
+    plain = [SkinnyProblem(1000, Kp, name, rows) for name, Kp in sizes for rows in (8, 16)]
+    pairs = [SkinnyProblem(992, 5120, name, 16, True) for name in ("nvfp4", "fp8_block")]
+    return plain + pairs
+
+
+def _of_order(problem: SkinnyProblem, device: str) -> list[SkinnyTile]:
+    found = candidates(problem, torch.cuda.get_device_capability(device))
+    return [tile for tile in found if tile.order == found[0].order]
+
+
+def _wide_calls_differ(device: str) -> str | None:
+    """Compare 17 to 32 rows in one launch with the same rows in two."""
+    for name in FORMATS:
+        for num_inputs in (5120, 640):
+            inputs, weight = drawn(name, 32, 200, num_inputs, device, domain.OUTLIERS)
+            tiles = skinny.default_for(weight.codes.get_device(), weight)
+            two = SkinnyTiles(tiles.upto_8, tiles.upto_16)
+            launches = _wide_launches(weight, tiles, device)
+            if not launches:
+                return f"{name}: no launch of 17 rows or more fits order {tiles.order}"
+            for most, one in launches.items():
+                for rows in (17, most):
+                    x = inputs["x"][:rows]
+                    got, want = (skinny_linear(x, weight, tiles=tiles) for tiles in (one, two))
+                    if fault := different_bits(got, want, ROWS):
+                        return f"{name} {rows} rows: {fault}"
+    return None
+
+
+def _wide_launches(weight: Weight, tiles: SkinnyTiles, device: str) -> dict[int, SkinnyTiles]:
+    """Find tiles that serve up to 24 and 32 rows at once: those of the default, or small ones."""
+    properties = torch.cuda.get_device_properties(device)
+    limit, found = properties.shared_memory_per_block_optin, dict[int, SkinnyTiles]()
+    for most in (24, 32):
+        small = replace(tiles.upto_16, tiles=1, stages=2, source="global", most_rows=most)
+        tile = tiles.serving(most) or small
+        problem = SkinnyProblem(
+            num_outputs(weight), padded_inputs(weight), format_name(weight), most
+        )
+        if fits(tile, problem, properties.multi_processor_count, limit):
+            wide, half = (tile, None) if most == 32 else (None, tile)
+            found[most] = SkinnyTiles(tiles.upto_8, tiles.upto_16, wide, half)
+    return found
+
+
+def _orders_hide(device: str) -> str | None:
+    """See other bits of another order, and one order refused for two classes of rows.
+
+    Sums are compared in fp32, where some differ. If none did, the laws above would say nothing.
+    """
+    for name in FORMATS:
+        inputs, weight = drawn(name, 8, 200, 5120, device)
+        tiles = skinny.default_for(weight.codes.get_device(), weight)
+        splits, warps = tiles.order
+        other = SkinnyTile(1, 4 if warps != 4 else 5, 1, 2, "global")
+        outs = [torch.empty((8, 200), device=device) for _ in range(2)]
+        skinny_linear(inputs["x"], weight, out=outs[0])
+        skinny_linear(inputs["x"], weight, tiles=SkinnyTiles(other, other), out=outs[1])
+        if different_bits(outs[0], outs[1], ROWS) is None:
+            return f"{name}: orders {splits, warps} and {other.order} have the same bits"
+        if not _refused((tiles.upto_8, other)):
+            return f"{name}: one weight took the orders {tiles.order} and {other.order}"
+    return None
+
+
+def _refused(tiles: Iterable[SkinnyTile]) -> bool:
+    try:
+        SkinnyTiles(*tiles)
+    except ValueError:
+        return True
+    return False
+
+
+def _middle_is_loose(device: str) -> str | None:
+    """Compare default tiles of some row counts with fp64, and a few rows with all of them."""
+    capability = middle_tile.family(torch.cuda.get_device_capability(device))
+    for name, rows in MIDDLE_ROWS:
+        inputs, weight = drawn(name, rows, 1024, 5120, device)
+        steps = padded_inputs(weight) // STEP
+        tile = middle_tile.default(name, num_outputs(weight), steps, rows, capability)
+        got, want = middle_linear(inputs["x"], weight), truth.truth_middle(inputs)
+        fault = beyond_tolerance(got, want["out"], PRODUCT_TOLERANCE, ROWS, want["out_slack"])
+        few = middle_linear(inputs["x"][5:9], weight, tile=tile)
+        fault = fault or different_bits(few, got[5:9], ROWS)
+        if fault:
+            return f"{format_name(weight)} {rows} rows {tile}: {fault}"
+    return None
+
+
+LAUNCH_LAWS = (
+    Law("overlap changes no bit, in a graph or out", _overlap_differs, cuda_only=True),
+    Law("no tile of one order changes a bit", _launch_changes_bits, cuda_only=True),
+    Law("17 to 32 rows are two launches", _wide_calls_differ, cuda_only=True),
+    Law("another order has other bits and its own name", _orders_hide, cuda_only=True),
+    Law("default tiles of many rows stay in bound", _middle_is_loose, cuda_only=True),
+)
+"""Laws that are tried on a GPU alone."""

@@ -1,0 +1,226 @@
+"""State the laws between products that hold on any device: groups, epilogues, zeros, views."""
+
+from dataclasses import fields, replace
+
+import torch
+from torch.nn import functional
+
+from kernels.common import domain, exact_torch
+from kernels.common.case import Tensors
+from kernels.common.compare import Tolerance, beyond_tolerance, different_bits
+from kernels.common.domain import Domain
+from kernels.common.family import Law
+from kernels.linear import model, skinny
+from kernels.linear.expand import expand
+from kernels.linear.middle import middle_linear
+from kernels.linear.pack import fuse
+from kernels.linear.prefill_fp8 import fp8_prefill_linear, quantise_rows
+from kernels.linear.problems import FORMATS, pack, product_case, weight_of, weight_parts
+from kernels.linear.reference import dequantise
+from kernels.linear.skinny import skinny_linear
+from kernels.linear.tile import SkinnyTiles
+from kernels.linear.tile_choice import defaults
+from kernels.linear.truth import half_steps, products, sums_in_any_order
+from kernels.linear.weight import Weight, format_name, num_outputs, padded_inputs
+
+ROWS = ("T", "N")
+
+
+def drawn(
+    name: str,
+    rows: int,
+    num_outputs: int,
+    num_inputs: int,
+    device: str,
+    values: Domain = domain.NORMAL,
+    seed: int = 1,
+) -> tuple[Tensors, Weight]:
+    """Draw the tensors of a product, and pack its weight for the device."""
+    case = product_case("skinny_linear", name, rows, num_outputs, num_inputs, values)
+    inputs = case.draw(seed, device)
+    return inputs, weight_of(inputs)
+
+
+def tiles_for(weight: Weight, *, paired: bool = False) -> SkinnyTiles | None:
+    """Return the default launch choices of a weight on its GPU; None on a CPU."""
+    codes = weight.codes
+    return skinny.default_for(codes.get_device(), weight, paired=paired) if codes.is_cuda else None
+
+
+def _group_differs(device: str) -> str | None:
+    """Compare a fused group with its members: products on a GPU, values on a CPU.
+
+    torch may add in another order for another number of outputs.
+    """
+    for name in FORMATS:
+        parts = [drawn(name, 5, n, 640, device, seed=n) for n in (256, 128, 48)]
+        x, weights = parts[0][0]["x"], [weight for _, weight in parts]
+        group = fuse(weights)
+        if device == "cuda":
+            together = skinny_linear(x, group)
+            apart = torch.cat([skinny_linear(x, one, tiles=tiles_for(group)) for one in weights], 1)
+        else:
+            together, apart = dequantise(group), torch.cat([dequantise(one) for one in weights])
+        if fault := different_bits(together, apart, ROWS):
+            return f"{name}: {fault}"
+    return None
+
+
+def _residual_differs(device: str) -> str | None:
+    """Compare the residual's epilogue with a product, then an addition in bf16."""
+    for name in FORMATS:
+        inputs, weight = drawn(name, 5, 200, 640, device, domain.OUTLIERS)
+        product = skinny_linear(inputs["x"], weight)
+        residual = product.flip(0).roll(1, 1)
+        fused = skinny_linear(inputs["x"], weight, residual=residual)
+        if fault := different_bits(fused, product + residual, ROWS):
+            return f"{name}: {fault}"
+    return None
+
+
+def _pair_differs(device: str) -> str | None:
+    """Compare a pair with silu(gate) * up of its products, gate, up and SiLU rounded to bf16."""
+    for name in FORMATS:
+        for values in (domain.NORMAL, domain.OUTLIERS, domain.ZERO_ROWS):
+            inputs, weight = drawn(name, 9, 480, 640, device, values)
+            tiles = tiles_for(weight, paired=True)
+            gate, up = skinny_linear(inputs["x"], weight, tiles=tiles).cpu().chunk(2, dim=1)
+            exact = exact_torch.silu(gate.float()).bfloat16()
+            silu = exact if device == "cuda" else functional.silu(gate)
+            fused = skinny_linear(inputs["x"], weight, tiles=tiles, paired=True)
+            if fault := different_bits(fused.cpu(), silu * up, ROWS):
+                return f"{name} {values.name}: {fault}"
+    return None
+
+
+def _zero_weight_shows(device: str) -> str | None:
+    """Multiply hostile rows by codes of zero, and by scales of zero."""
+    for name in FORMATS:
+        for values in (domain.NORMAL, domain.HUGE, domain.WIDE_EXPONENTS):
+            inputs, _ = drawn(name, 3, 100, 640, device, values)
+            for index, part in enumerate(weight_parts(inputs)):
+                parts = list(weight_parts(inputs))
+                parts[index] = torch.zeros_like(part)
+                spread = device == "cuda" and skinny.wants_spread(
+                    torch.cuda.get_device_capability()
+                )
+                out = skinny_linear(inputs["x"], pack(tuple(parts), spread=spread))
+                if bool((out != 0).any()):
+                    return f"{name} {values.name}: zero times a row is {out[out != 0][0].item()}"
+    return None
+
+
+def _views_differ(device: str) -> str | None:
+    """Compare rows that lie apart, start anywhere and are written apart with contiguous ones."""
+    for name in FORMATS:
+        inputs, weight = drawn(name, 7, 112, 640, device)
+        x = inputs["x"]
+        straight = skinny_linear(x, weight)
+        for before, after in ((0, 8), (8, 128), (3, 5)):
+            apart = functional.pad(x, (before, after))[:, before : before + x.shape[1]]
+            out = torch.full((7, 120), torch.nan, dtype=x.dtype, device=device)
+            skinny_linear(apart, weight, out=out[:, 5:117])
+            fault = different_bits(out[:, 5:117], straight, ROWS)
+            if fault or not bool(out[:, :5].isnan().all() and out[:, 117:].isnan().all()):
+                return f"{name} {before}: {fault or 'wrote beside its outputs'}"
+    return None
+
+
+def _spread_differs(device: str) -> str | None:
+    """Compare a weight of spread codes with that of stored ones, expanded and multiplied."""
+    inputs, _ = drawn("nvfp4", 20, 100, 272, device)
+    parts = weight_parts(inputs)
+    stored, spread = (pack(parts, spread=order) for order in (False, True))
+    fault = different_bits(expand(stored), expand(spread), ("N", "K"))
+    products = [middle_linear(inputs["x"], one) for one in (stored, spread)]
+    return fault or different_bits(products[0], products[1], ROWS)
+
+
+def _expanded_differs(device: str) -> str | None:
+    """Compare expand with the definition of the formats, whole matrices of the model on a GPU."""
+    sizes = [(75, 304), (130, 256)]
+    if device == "cuda":
+        sizes += [(34816, 5120), (5120, 17408)]
+    for name in FORMATS:
+        for num_rows, num_inputs in sizes:
+            _, weight = drawn(name, 1, num_rows, num_inputs, device)
+            if fault := different_bits(expand(weight), dequantise(weight), ("N", "K")):
+                return f"{name} {num_rows}x{num_inputs}: {fault}"
+    return None
+
+
+def _prefill_is_loose(device: str) -> str | None:
+    """Compare the FP8 option with a product of the very activations that it rounded to e4m3."""
+    inputs, weight = drawn("fp8_block", 21, 140, 300, device, domain.OUTLIERS)
+    codes, scales = quantise_rows(inputs["x"])
+    rounded = codes.double().unflatten(1, (-1, 128)) * scales.t().double()[:, :, None]
+    seen = {**inputs, "x": rounded.flatten(1)[:, : weight.K]}
+    product, total, _ = products(seen, None, rounded=False)
+    slack = (132 * 2.0**-13 + sums_in_any_order(weight.K)) * total
+    out = fp8_prefill_linear(inputs["x"], weight)  # pyright: ignore[reportArgumentType]
+    return beyond_tolerance(out, product, Tolerance(2.0**-7, 2.0**-133, ""), ROWS, slack)
+
+
+def _model_disagrees(device: str) -> str | None:
+    """Compare the model of the kernel's order: with the kernel on a GPU, else with fp64."""
+    shapes = (
+        ((40, 5120), (24, 6144), (16, 17408), (16, 640))
+        if device == "cuda"
+        else ((24, 1280), (16, 5120))
+    )
+    for name in FORMATS:
+        for shape in shapes:
+            for values in (domain.NORMAL, domain.WIDE_EXPONENTS, domain.TINY):
+                inputs, weight = drawn(name, 3, *shape, device, values)
+                against = _kernel_against_model if device == "cuda" else _model_against_fp64
+                if fault := against(inputs, weight):
+                    return f"{name} {shape} {values.name}: {fault}"
+    return None
+
+
+def _kernel_against_model(inputs: Tensors, weight: Weight) -> str | None:
+    """Allow `model.UNITS` of every addition, and what fp32 cannot hold."""
+    tiles = tiles_for(weight)
+    assert tiles is not None  # called on a GPU
+    out = torch.empty((3, num_outputs(weight)), device=weight.codes.device)
+    skinny_linear(inputs["x"], weight, tiles=tiles, out=out)
+    sums = model.skinny_sums(inputs["x"].cpu(), _on_cpu(weight), tiles.upto_8)
+    slack = model.UNITS * model.UNIT * sums.size
+    return beyond_tolerance(out.cpu(), sums.value, Tolerance(0.0, 2.0**-140, ""), ROWS, slack)
+
+
+def _on_cpu(weight: Weight) -> Weight:
+    held = {one.name: getattr(weight, one.name) for one in fields(weight)}
+    moved = {name: one.cpu() for name, one in held.items() if isinstance(one, torch.Tensor)}
+    return replace(weight, **moved)
+
+
+def _model_against_fp64(inputs: Tensors, weight: Weight) -> str | None:
+    """Allow half a unit of every addition, activations in fp16, and what fp32 cannot hold."""
+    name, num_steps = format_name(weight), padded_inputs(weight)
+    orders = {
+        defaults(num_outputs(weight), num_steps, name, capability).order
+        for capability in ((9, 0), (12, 1))
+    }
+    product, _, moved = products(inputs, half_steps(inputs), rounded=False)
+    for splits, warps in sorted(orders):
+        sums = model.skinny_sums(inputs["x"], weight, model.tile_of_order(splits, warps))
+        slack = 1.01 * (model.UNIT / 2 * sums.size + moved)
+        fault = beyond_tolerance(sums.value, product, Tolerance(0.0, 2.0**-140, ""), ROWS, slack)
+        if fault:
+            return f"splits {splits}, warps {warps}: {fault}"
+    return None
+
+
+LAWS = (
+    Law("a fused group equals its members", _group_differs),
+    Law("a residual is a product, then an addition", _residual_differs),
+    Law("a pair is silu(gate) * up of its products", _pair_differs),
+    Law("a weight of zeros gives zeros", _zero_weight_shows),
+    Law("rows that lie apart have the bits of contiguous ones", _views_differ),
+    Law("spread codes mean what stored ones do", _spread_differs),
+    Law("expand equals dequantise", _expanded_differs),
+    Law("the FP8 option multiplies what it rounded", _prefill_is_loose),
+    Law("the model of the order agrees", _model_disagrees),
+)
+"""Laws that are tried on every device."""

@@ -1,0 +1,83 @@
+"""Hold the device code of products whose activations are rounded to e4m3 too.
+
+The quantiser writes codes and one fp32 scale for each row and 128 inputs; the product multiplies
+stored codes by codes on the FP8 tensor cores and scales the fp32 sum of each step by both scales.
+"""
+
+import triton
+import triton.language as tl
+
+from kernels.common.typing import constexpr
+
+
+@triton.jit(do_not_specialize=["num_rows"])
+def quantise_kernel(
+    x_ptr,  # bf16 [T, K]
+    codes_ptr,  # e4m3 [T, Kp]
+    scales_ptr,  # fp32 [Kp / 128, T]
+    num_rows,
+    num_inputs,
+    num_steps,
+    stride_x_row,
+    ROWS: constexpr,
+) -> None:
+    """Write e4m3(x / scale) and scale = max |x| / 448 of ROWS rows x one step of 128 inputs.
+
+    The scale is at least 2^-126, so a quotient never divides by zero.
+    """
+    step = tl.program_id(0)
+    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    inputs = step * 128 + tl.arange(0, 128)
+    inside = (rows < num_rows)[:, None]
+    x_at = x_ptr + rows.to(tl.int64)[:, None] * stride_x_row + inputs[None, :]
+    x = tl.load(x_at, mask=inside & (inputs < num_inputs)[None, :], other=0.0).to(tl.float32)
+    largest = tl.maximum(tl.max(tl.abs(x), axis=1), 448.0 * 1.1754943508222875e-38)
+    scale = tl.div_rn(largest, 448.0)
+    codes = tl.div_rn(x, tl.broadcast_to(scale[:, None], x.shape)).to(tl.float8e4nv)
+    codes_at = codes_ptr + rows.to(tl.int64)[:, None] * (num_steps * 128) + inputs[None, :]
+    tl.store(codes_at, codes, mask=inside)
+    tl.store(scales_ptr + step.to(tl.int64) * num_rows + rows, scale, mask=rows < num_rows)
+
+
+@triton.jit(do_not_specialize=["num_rows", "num_steps"])
+def prefill_fp8_kernel(
+    x_map,  # tensor map of e4m3 [T, Kp], blocks of [TILE_T, 128]
+    x_scales_ptr,  # fp32 [Kp / 128, T]
+    codes_map,  # tensor map of e4m3 [N, Kp], blocks of [TILE_N, 128]
+    scales_ptr,  # fp32 [ceil(N / 128), Kp / 128]
+    out_ptr,  # bf16 [T, N]
+    num_rows,
+    num_outputs,
+    num_steps,
+    stride_out_row,
+    TILE_T: constexpr,
+    TILE_N: constexpr,
+) -> None:
+    """Write the product of two scaled e4m3 matrices; TILE_N divides 128.
+
+    The copy engine loads both and fills what lies outside with zeros. Programs of one column of
+    weight tiles are neighbours, eight row tiles deep, so that both operands of a wave stay in the
+    cache.
+    """
+    num_row_tiles, num_columns = tl.cdiv(num_rows, TILE_T), tl.cdiv(num_outputs, TILE_N)
+    group = tl.program_id(0) // (8 * num_columns)
+    depth = tl.minimum(num_row_tiles - group * 8, 8)
+    within = tl.program_id(0) % (8 * num_columns)
+    first_row = (group * 8 + within % depth) * TILE_T
+    first_output = within // depth * TILE_N
+    at_row, at_output = tl.arange(0, TILE_T), tl.arange(0, TILE_N)
+    x_scales_at = x_scales_ptr + tl.minimum(first_row + at_row, num_rows - 1)
+    scales_at = scales_ptr + first_output // 128 * num_steps
+
+    total = tl.zeros((TILE_T, TILE_N), tl.float32)
+    for step in range(num_steps):
+        x = x_map.load([first_row, step * 128])
+        codes = codes_map.load([first_output, step * 128])
+        scale = tl.load(x_scales_at) * tl.load(scales_at + step)
+        total += tl.dot(x, tl.trans(codes)) * scale[:, None]
+        x_scales_at += num_rows
+
+    out_at = out_ptr + first_row.to(tl.int64) * stride_out_row + first_output
+    mask = (at_row < num_rows - first_row)[:, None] & (at_output < num_outputs - first_output)
+    out_offsets = at_row[:, None] * stride_out_row + at_output[None, :]
+    tl.store(out_at + out_offsets, total.to(tl.bfloat16), mask=mask)

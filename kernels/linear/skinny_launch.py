@@ -1,0 +1,213 @@
+"""Compile, load and launch skinny.cu: one launch, its arguments checked by `skinny.py`."""
+
+import ctypes
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from kernels.common import nvrtc
+from kernels.common.nvrtc import CudaKernel, Launch
+from kernels.linear.formats import TILE_ROWS
+from kernels.linear.tile import (
+    SkinnyProblem,
+    SkinnyTile,
+    macros,
+    num_teams,
+    shared_bytes,
+)
+from kernels.linear.weight import (
+    Fp8BlockWeight,
+    Nvfp4Weight,
+    Weight,
+    format_name,
+    num_outputs,
+    padded_inputs,
+)
+
+SOURCE = Path(__file__).with_name("skinny.cu")
+
+BOX_BYTES = 64
+"""Bytes of a row that one copy brings; lanes then read shared memory without a conflict."""
+
+RUN_BYTES = 128
+"""Scales of one tile and step."""
+
+STORE, ADD_RESIDUAL, SILU_PAIR = 0, 1, 2
+
+
+class Arguments(ctypes.Structure):
+    """`Problem` of skinny.cu, field for field."""
+
+    _fields_ = [
+        ("x", ctypes.c_void_p),
+        ("scales", ctypes.c_void_p),
+        ("row_scales", ctypes.c_void_p),
+        ("residual", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
+        ("rows", ctypes.c_int),
+        ("n", ctypes.c_int),
+        ("steps", ctypes.c_int),
+        ("x_stride", ctypes.c_int),
+        ("out_stride", ctypes.c_int),
+        ("residual_stride", ctypes.c_int),
+        ("tiles", ctypes.c_int),
+        ("teams", ctypes.c_int),
+    ]
+
+
+def launch(
+    x: torch.Tensor,
+    weight: Weight,
+    out: torch.Tensor,
+    tile: SkinnyTile,
+    *,
+    residual: torch.Tensor | None = None,
+    paired: bool = False,
+    overlap: bool = False,
+) -> None:
+    """Launch one product with one tile; `skinny_linear` has checked the arguments.
+
+    Args:
+        x: bf16 [T, Kp], T from 1 to 32, rows 16-byte aligned.
+        weight: on the same device.
+        out: bf16 or fp32 [T, N], or bf16 [T, N/2] for a pair.
+        tile: launch choice.
+        residual: bf16 [T, N], added after the product's rounding.
+        paired: the weight is gate over up, and out is silu(gate) * up.
+        overlap: start before the previous kernel of the stream has ended.
+    """
+    epilogue = SILU_PAIR if paired else ADD_RESIDUAL if residual is not None else STORE
+    fp32_out, device = out.dtype == torch.float32, x.get_device()
+    size = (num_outputs(weight), padded_inputs(weight), format_name(weight), x.shape[0])
+    plan = _plan(tile, size, epilogue, fp32_out, overlap, device)
+    scales, row_scales = _scales(weight)
+    arguments = Arguments(
+        x.data_ptr(),
+        scales,
+        row_scales,
+        0 if residual is None else residual.data_ptr(),
+        out.data_ptr(),
+        plan.problem.rows,
+        plan.problem.N,
+        plan.problem.num_steps,
+        x.stride(0),
+        out.stride(0),
+        0 if residual is None else residual.stride(0),
+        plan.problem.num_tiles,
+        plan.teams,
+    )
+    maps = _tensor_maps(weight, tile.tiles // (2 if paired else 1))
+    plan.kernel.launch(plan.shape, arguments, *maps)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What the launches of one tile, size and epilogue have in common."""
+
+    kernel: CudaKernel
+    problem: SkinnyProblem
+    teams: int
+    shape: Launch
+
+
+@cache
+def _plan(
+    tile: SkinnyTile,
+    size: tuple[int, int, str, int],
+    epilogue: int,
+    fp32_out: bool,
+    overlap: bool,
+    device: int,
+) -> _Plan:
+    """Work out a launch once: in a round the host has some 10 us for each."""
+    problem = SkinnyProblem(*size, paired=epilogue == SILU_PAIR)
+    kernel = load(tile, problem, epilogue, fp32_out, overlap, device)
+    num_sms = int(torch.cuda.get_device_properties(device).multi_processor_count)
+    teams = num_teams(tile, problem, num_sms)
+    shared = shared_bytes(tile, problem, num_sms)
+    shape = Launch(teams * tile.splits, tile.warps * 32, shared, tile.splits, overlap)
+    return _Plan(kernel, problem, teams, shape)
+
+
+def cubin(
+    tile: SkinnyTile,
+    problem: SkinnyProblem,
+    target: str,
+    epilogue: int = STORE,
+    fp32_out: bool = False,
+    overlap: bool = False,
+) -> bytes:
+    """Compile the kernel of a tile for a target such as "sm_121a"; needs no GPU."""
+    choices = dict(macros(tile, problem))
+    choices |= {"EPILOGUE": epilogue, "OUT_FP32": int(fp32_out), "OVERLAP": int(overlap)}
+    if has_converter(target):
+        choices["E2M1_CONVERTER"] = 1
+    return nvrtc.compile_cubin(_source(), target, choices)
+
+
+def load(
+    tile: SkinnyTile,
+    problem: SkinnyProblem,
+    epilogue: int,
+    fp32_out: bool,
+    overlap: bool,
+    device: int,
+) -> CudaKernel:
+    """Compile and load a kernel on the current device, once for each set of choices."""
+    key = tuple(macros(tile, problem).items())
+    kernel = _loaded.get((key, epilogue, fp32_out, overlap, device))
+    if kernel is None:
+        target = nvrtc.architecture(torch.cuda.get_device_capability(device))
+        code = cubin(tile, problem, target, epilogue, fp32_out, overlap)
+        kernel = CudaKernel(code, "skinny")
+        _loaded[key, epilogue, fp32_out, overlap, device] = kernel
+    return kernel
+
+
+_loaded: dict[object, CudaKernel] = {}
+
+
+def has_converter(target: str) -> bool:
+    """Say whether a target turns e2m1 codes into halves by an instruction."""
+    return target.startswith(("sm_100", "sm_103", "sm_12"))
+
+
+def _scales(weight: Weight) -> tuple[int, int]:
+    """Return the addresses of the step scales and of the row scales; 0 where a format has none."""
+    if isinstance(weight, Nvfp4Weight):
+        return weight.scale_runs.data_ptr(), weight.row_scales.data_ptr()
+    if isinstance(weight, Fp8BlockWeight):
+        return weight.scales.data_ptr(), 0
+    return 0, weight.tensors()[-1].data_ptr()
+
+
+def _tensor_maps(weight: Weight, box_tiles: int) -> tuple[nvrtc.TensorMap, nvrtc.TensorMap]:
+    """Describe codes and scale runs to the copy engine, once for each place in memory."""
+    codes = weight.codes
+    # both places: a model that is freed leaves its codes' address to one with scales elsewhere
+    places = tuple(one.data_ptr() for one in weight.tensors()[:2])
+    key = (places, codes.shape, codes.element_size(), box_tiles)
+    found = _maps.get(key)
+    if found is None:
+        row_bytes = codes.shape[1] * codes.element_size()
+        box_rows = box_tiles * TILE_ROWS
+        of_codes = nvrtc.byte_map(codes.data_ptr(), codes.shape[0], row_bytes, box_rows, BOX_BYTES)
+        of_runs = of_codes
+        if isinstance(weight, Nvfp4Weight):
+            runs = weight.scale_runs
+            row_bytes = runs.shape[1] * RUN_BYTES
+            of_runs = nvrtc.byte_map(
+                runs.data_ptr(), runs.shape[0], row_bytes, box_tiles, RUN_BYTES
+            )
+        found = _maps[key] = (of_codes, of_runs)
+    return found
+
+
+_maps: dict[object, tuple[nvrtc.TensorMap, nvrtc.TensorMap]] = {}
+
+
+@cache
+def _source() -> str:
+    return nvrtc.read_source(SOURCE)

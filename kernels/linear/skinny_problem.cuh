@@ -1,0 +1,67 @@
+// What a skinny product is compiled for, and what a launch of it is told.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#define NVFP4 0
+#define FP8_BLOCK 1
+#define E4M3_ROW 2
+#define BF16 3
+
+#define STORE 0
+#define ADD_RESIDUAL 1
+#define SILU_PAIR 2
+
+// Where the activations are between their uses: in registers for the whole kernel, or in global
+// memory, read and converted anew for each group of tiles.
+#define REGISTERS 0
+#define GLOBAL 1
+
+// Compile-time choices, all given by skinny.py:
+// FORMAT, ROW_BLOCKS (of 8 rows), TILES (of 16 outputs, side by side), WARPS, SPLITS, STAGES,
+// BUFFERS (groups whose sums are under way), SLICE (steps of the longest slice), SOURCE, EPILOGUE,
+// OUT_FP32, OVERLAP, MIN_BLOCKS.
+
+constexpr int STEP = 128;
+constexpr int CHUNKS = FORMAT == NVFP4 ? 1 : FORMAT == BF16 ? 4 : 2;  // 64-byte pieces of a row's step
+constexpr int CHUNK_INPUTS = 32 / CHUNKS;  // of a lane
+constexpr bool ROW_SCALED = FORMAT == NVFP4 || FORMAT == E4M3_ROW;
+constexpr int PAIR = EPILOGUE == SILU_PAIR ? 2 : 1;  // tiles that make one tile of outputs
+constexpr int STEP_BYTES = CHUNKS * 64;  // of a row
+constexpr int TILE_BYTES = 16 * STEP_BYTES;
+constexpr int BOX_BYTES = TILES / PAIR * 1024;  // one copy: 64 bytes of each row, read without conflicts
+constexpr int RUN_BYTES = FORMAT == NVFP4 ? 128 : 0;  // scales of a tile's step
+constexpr int CODES_BYTES = TILES * TILE_BYTES;
+constexpr int STAGE_BYTES = CODES_BYTES + TILES * RUN_BYTES;
+constexpr int BLOCK_FLOATS = 128;  // sums of 16 outputs and 8 rows
+constexpr int WARP_FLOATS = TILES * ROW_BLOCKS * BLOCK_FLOATS;
+constexpr int OUTPUTS = ROW_BLOCKS * 128;  // of a tile
+constexpr int THREADS = WARPS * 32;
+constexpr int UNROLLED = SOURCE == REGISTERS ? SLICE : 1;  // registers are indexed by constants only
+constexpr int BARRIER_BYTES = 1024;
+constexpr int LAG = BUFFERS >= 4 ? 2 : 1;  // groups between a group's sums and their addition
+
+// What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
+struct alignas(64) TensorMap {
+  unsigned char bytes[128];
+};
+
+struct Problem {
+  const __nv_bfloat16* x;         // [T, Kp], row stride x_stride
+  const unsigned char* scales;    // e4m3 runs, or fp32 [N/128, Kp/128]
+  const float* row_scales;        // [N]
+  const __nv_bfloat16* residual;  // [T, N], row stride residual_stride
+  void* out;                      // [T, N] or, for pairs, [T, N/2]
+  int rows, n, steps, x_stride, out_stride, residual_stride, tiles, teams;
+};
+
+__device__ __forceinline__ unsigned shared_address(const void* p) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+// Which tile of the weight stands where: of a pair, gate and up alternate.
+__device__ __forceinline__ int weight_tile(const Problem& p, int tile) {
+  if constexpr (EPILOGUE == SILU_PAIR) return (tile >> 1) + (tile & 1) * (p.tiles >> 1);
+  return tile;
+}

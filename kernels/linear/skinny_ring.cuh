@@ -1,0 +1,48 @@
+// Let the copy engine fill a warp's ring, and say by a barrier in shared memory when it has.
+#pragma once
+
+#include "skinny_problem.cuh"
+
+struct Cursor {
+  int tile, step;  // the group's first tile, and the step within the slice
+};
+
+__device__ __forceinline__ void set_up_barrier(unsigned barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(arrivals) : "memory");
+}
+
+__device__ __forceinline__ void expect_bytes(unsigned barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
+}
+
+__device__ __forceinline__ void wait(unsigned barrier, int parity) {
+  asm volatile(
+      "{ .reg .pred done;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again; }" :: "r"(barrier), "r"(parity) : "memory");
+}
+
+__device__ __forceinline__ void copy_box(unsigned to, const TensorMap& map, int byte, int row, unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+      :: "r"(to), "l"(&map), "r"(byte), "r"(row), "r"(barrier) : "memory");
+}
+
+// One lane asks for a step of all tiles of a group; tiles beyond the team's are brought and not used.
+__device__ __forceinline__ void fetch_stage(const Problem& p, const TensorMap& codes, const TensorMap& runs,
+                                            const Cursor& at, unsigned stage, unsigned barrier) {
+  expect_bytes(barrier, STAGE_BYTES);
+#pragma unroll
+  for (int half = 0; half < PAIR; ++half) {
+    const int tile = weight_tile(p, at.tile + half);
+#pragma unroll
+    for (int c = 0; c < CHUNKS; ++c)
+      copy_box(stage + (half * CHUNKS + c) * BOX_BYTES, codes, at.step * STEP_BYTES + c * 64, tile * 16, barrier);
+    if constexpr (RUN_BYTES > 0)
+      copy_box(stage + CODES_BYTES + half * (TILES / PAIR) * RUN_BYTES, runs, at.step * RUN_BYTES, tile, barrier);
+  }
+}

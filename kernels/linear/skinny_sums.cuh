@@ -1,0 +1,92 @@
+// Add the sums of warps and of blocks in order, round and store them.
+#pragma once
+
+#include "skinny_problem.cuh"
+
+// e^x and SiLU by IEEE operations alone: the bits of kernels/common/exact.py.
+__device__ __forceinline__ float exponential(float x) {
+  x = x > 126.0f ? 126.0f : x;
+  x = x < -126.0f ? -126.0f : x;
+  const float n = __fadd_rn(__fadd_rn(__fmul_rn(x, 1.4426950408889634f), 12582912.0f), -12582912.0f);
+  const float r = __fsub_rn(__fsub_rn(x, __fmul_rn(n, 0.693145751953125f)), __fmul_rn(n, 1.4286068203094173e-06f));
+  float e = __fadd_rn(__fmul_rn(r, 1.9841269841269841e-04f), 1.3888888888888889e-03f);
+  e = __fadd_rn(__fmul_rn(e, r), 8.3333333333333333e-03f);
+  e = __fadd_rn(__fmul_rn(e, r), 4.1666666666666664e-02f);
+  e = __fadd_rn(__fmul_rn(e, r), 1.6666666666666666e-01f);
+  e = __fadd_rn(__fmul_rn(e, r), 0.5f);
+  e = __fadd_rn(__fmul_rn(e, r), 1.0f);
+  e = __fadd_rn(__fmul_rn(e, r), 1.0f);
+  const int exponent = static_cast<int>(n), half = exponent >> 1;
+  const float low = __int_as_float((half + 127) << 23), high = __int_as_float((exponent - half + 127) << 23);
+  return __fmul_rn(__fmul_rn(e, low), high);
+}
+
+__device__ __forceinline__ float rounded(float v) { return __bfloat162float(__float2bfloat16_rn(v)); }
+
+// Round and store one output of one row, or of gate and up what they make.
+__device__ __forceinline__ void write(const Problem& p, const float* scales, int tile, int row, int output,
+                                      const float (&sum)[PAIR]) {
+  const int n = weight_tile(p, tile) * 16 + output;
+  if (row >= p.rows || n >= p.n) return;
+  float value = ROW_SCALED ? __fmul_rn(sum[0], scales[output]) : sum[0];
+  const size_t at = static_cast<size_t>(row) * p.out_stride + n;
+  if constexpr (OUT_FP32) {
+    static_cast<float*>(p.out)[at] = value;
+    return;
+  }
+  value = rounded(value);
+  if constexpr (EPILOGUE == ADD_RESIDUAL)
+    value = __fadd_rn(value, __bfloat162float(p.residual[static_cast<size_t>(row) * p.residual_stride + n]));
+  if constexpr (EPILOGUE == SILU_PAIR) {
+    const float up = rounded(ROW_SCALED ? __fmul_rn(sum[PAIR - 1], scales[16 + output]) : sum[PAIR - 1]);
+    value = __fmul_rn(rounded(__fdiv_rn(value, __fadd_rn(1.0f, exponential(-value)))), up);
+  }
+  static_cast<__nv_bfloat16*>(p.out)[at] = __float2bfloat16_rn(value);
+}
+
+// Sums are finished a block at a time: 16 outputs x 8 rows, lane l holding rows 4 (l % 2) onwards of
+// output l / 2. In a warp's sums the rows of an output are swapped about, pairs staying together, so
+// that neither the pairs that lanes write nor the fours that they read share a bank.
+__device__ __forceinline__ int place_of_pair(int block, int row, int output) {
+  return block * BLOCK_FLOATS + output * 8 + (row ^ (output >> 2) * 2);
+}
+
+__device__ __forceinline__ float4 plus(float4 a, float4 b) {
+  return make_float4(__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y), __fadd_rn(a.z, b.z), __fadd_rn(a.w, b.w));
+}
+
+__device__ __forceinline__ float4 sum_of_warps(const float* partial, int block, int lane) {
+  const int output = lane >> 1, half = (lane & 1) ^ (output >> 3);
+  const float* const at = partial + block * BLOCK_FLOATS + output * 8 + half * 4;
+  float4 sum = *reinterpret_cast<const float4*>(at);
+#pragma unroll
+  for (int w = 1; w < WARPS; ++w) sum = plus(sum, *reinterpret_cast<const float4*>(at + w * WARP_FLOATS));
+  return output >> 2 & 1 ? make_float4(sum.z, sum.w, sum.x, sum.y) : sum;
+}
+
+__device__ __forceinline__ void write_block(const Problem& p, const float* scales, int tile, int block, int lane,
+                                            const float4 (&sum)[PAIR]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    float one[PAIR];
+#pragma unroll
+    for (int half = 0; half < PAIR; ++half)
+      one[half] = i == 0 ? sum[half].x : i == 1 ? sum[half].y : i == 2 ? sum[half].z : sum[half].w;
+    write(p, scales, tile, block * 8 + (lane & 1) * 4 + i, lane >> 1, one);
+  }
+}
+
+__device__ __forceinline__ void send(unsigned at, int rank, float4 v) {
+  asm volatile(
+      "{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+      "st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5}; }"
+      :: "r"(at), "r"(rank), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
+}
+
+__device__ __forceinline__ void arrive_at_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void wait_for_cluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}

@@ -1,0 +1,85 @@
+"""Run the products of many rows in the interpreter and print a verdict for each property."""
+
+import json
+import sys
+
+import torch
+from middle_checks import (
+    AXES,
+    FORMATS,
+    WIDTHS,
+    bound_of,
+    make,
+    outside,
+    poisoned,
+    prove_expanded,
+    prove_expansion,
+    prove_product,
+    rows_of,
+)
+
+from kernels.common import interpreter
+from kernels.common.compare import different_bits
+from kernels.linear.middle_tile import MiddleTile
+from kernels.linear.prefill_fp8 import PrefillTile, fp8_prefill_linear, quantise_rows
+from kernels.linear.reference import exact_values
+
+interpreter.install()
+verdicts: dict[str, str | None] = {}
+
+
+def note(label: str, proofs: dict[str, str | None]) -> None:
+    """Keep the verdicts of one case under its label."""
+    verdicts.update({f"{label}: {proof}": fault for proof, fault in proofs.items()})
+
+
+def check_prefill(T: int, N: int, K: int, tile: PrefillTile) -> None:
+    weight, x = make("fp8_block", N, K), rows_of(T, K)
+    x[1] = 0.0
+    x[3, :16] *= 2.0**-140
+    codes, scales = quantise_rows(x)
+    interpreter._state["installed"] = False
+    plain_codes, plain_scales = quantise_rows(x)
+    interpreter._state["installed"] = True
+    same = different_bits(codes.view(torch.uint8), plain_codes.view(torch.uint8), ("T", "K"))
+    same = same or different_bits(scales, plain_scales, ("K", "T"))
+    verdicts[f"quantiser {T}x{K} has the bits of plain torch"] = same
+    wide = codes.float().view(T, -1, 128) * scales.t()[:, :, None]
+    seen = wide.view(T, -1)[:, :K].double()
+    half_steps = 2.0**-10 * scales.double().t().repeat_interleave(128, 1)[:, :K]
+    step = torch.maximum(2.0**-4 * x.double().abs(), half_steps)
+    off = (seen - x.double()).abs() > 1.0001 * step
+    verdicts[f"quantiser {T}x{K} moves an element by its bound"] = "beyond" if off.any() else None
+    exact = exact_values(weight)
+    out = fp8_prefill_linear(x, weight, tile=tile, out=poisoned(T, N))
+    bound = bound_of(seen, exact, steps_scaled=True)
+    verdicts[f"prefill {T}x{N}x{K}"] = outside(out, seen @ exact.t(), bound)
+    hurt = x.clone()
+    hurt[2, K - 1] = float("nan")
+    lame = fp8_prefill_linear(hurt, weight, tile=tile)
+    other = torch.arange(T) != 2
+    fault = different_bits(lame[other], out[other], AXES)
+    verdicts[f"prefill {T}x{N}x{K} NaN"] = fault or (None if lame[2].isnan().all() else "lost")
+
+
+SMALL = MiddleTile(64, 16, 4, 2)
+SPLIT = MiddleTile(64, 16, 4, 2, splits=3)
+for name in FORMATS:
+    width = WIDTHS[name]
+    note(f"middle {name} tails", prove_product(name, 21, 75, width, SMALL))
+    note(f"middle {name} split", prove_product(name, 6, 64, 384, SPLIT))
+    for N, K in ((75, width), (16, 128)):
+        note(f"expand {name} {N}x{K}", prove_expansion(name, N, K))
+        note(f"expanded {name} {N}x{K}", prove_expanded(name, N, K))
+PART = MiddleTile(64, 16, 4, 2, splits=2, whole=64)
+BY_SUM = MiddleTile(128, 16, 4, 2, fold_scale=False)
+MAPPED = MiddleTile(64, 16, 4, 2, tensor_map=True)
+TALL = MiddleTile(256, 16, 8, 2)
+note("middle fp8_block two blocks", prove_product("fp8_block", 5, 200, 256, TALL))
+note("middle fp8_block sums scaled", prove_product("fp8_block", 5, 140, 300, BY_SUM))
+note("middle nvfp4 part whole", prove_product("nvfp4", 20, 140, 384, PART))
+note("middle nvfp4_spread default", prove_product("nvfp4_spread", 70, 70, 272))
+note("middle bf16 mapped", prove_product("bf16", 21, 75, 296, MAPPED))
+check_prefill(21, 75, 300, PrefillTile(16, 64, 4, 2))
+check_prefill(5, 140, 256, PrefillTile(16, 128, 4, 2))
+json.dump(verdicts, sys.stdout)

@@ -1,0 +1,221 @@
+"""Every launch of the 27B's products, by default or from a table, fits the GPUs it is meant for.
+
+Compiled for sm_90a and sm_121a without a GPU; binaries that two launches share are compiled once.
+"""
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import resources
+
+import pytest
+
+from kernels.common import nvrtc
+from kernels.common.compile import mnemonics_of, usage_of
+from kernels.linear import skinny_launch
+from kernels.linear.skinny_launch import ADD_RESIDUAL, SILU_PAIR, STORE
+from kernels.linear.tile import (
+    MAX_SHARED_BYTES,
+    SkinnyProblem,
+    SkinnyTile,
+    fits,
+    macros,
+    shared_bytes,
+)
+from kernels.linear.tile_choice import defaults, from_row
+
+CAPABILITIES = {90: (9, 0), 121: (12, 1)}
+NUM_SMS = {90: 132, 121: 48}
+SHARED_OF_AN_SM = {90: 233_472, 121: 102_400}
+RESERVED = 1024
+"""Bytes of shared memory that the system keeps of each block."""
+
+REGISTERS_OF_AN_SM = 65_536
+WIDE_SPILL_BYTES = 352
+LIMIT = {"sm_90": 90, "sm_121": 121}
+
+GROUPS = ((34816, 5120), (16384, 5120), (14336, 5120), (12288, 5120), (10240, 5120), (6144, 5120),
+          (5120, 17408), (5120, 6144), (1024, 5120))  # fmt: skip
+FORMATS = ("nvfp4", "fp8_block", "e4m3_row", "bf16")
+
+
+@dataclass(frozen=True)
+class Launched:
+    """One launch: for what GPU, with what tile, what it does with its sums."""
+
+    capability: int
+    tile: SkinnyTile
+    problem: SkinnyProblem
+    epilogue: int = STORE
+    fp32_out: bool = False
+
+    @property
+    def key(self) -> object:
+        chosen = tuple(macros(self.tile, self.problem).items())
+        return self.capability, chosen, self.epilogue, self.fp32_out
+
+    @property
+    def kind(self) -> object:
+        return self.capability, self.problem.format, self.tile.source, self.epilogue
+
+
+@dataclass(frozen=True)
+class Facts:
+    usage: dict[str, int]
+    mnemonics: Counter[str] | None
+
+
+def by_default(capability: int) -> Iterator[Launched]:
+    """What 1 to 32 rows launch of every shape and format of the 27B."""
+    shapes = [(name, N, K, STORE, False) for name in FORMATS for N, K in GROUPS]
+    shapes += [(name, 34816, 5120, SILU_PAIR, False) for name in FORMATS]
+    shapes += [(name, 5120, K, ADD_RESIDUAL, False) for name in FORMATS for K in (6144, 17408)]
+    shapes += [(name, 248320, 5120, STORE, True) for name in ("e4m3_row", "bf16")]
+    shapes += [("bf16", 96, 5120, STORE, False)]
+    for name, N, K, epilogue, fp32_out in shapes:
+        paired = epilogue == SILU_PAIR
+        tiles = defaults(N, K, name, CAPABILITIES[capability], paired=paired)
+        for count in (8, 16, 24, 32):
+            for rows, tile in tiles.launches(count):
+                problem = SkinnyProblem(N, K, name, rows, paired)
+                yield Launched(capability, tile, problem, epilogue, fp32_out)
+
+
+def tables() -> dict[str, list[dict]]:
+    found = {}
+    for name in LIMIT:
+        path = resources.files("kernels") / "linear" / "tiles" / f"{name}.toml"
+        if path.is_file():
+            found[name] = tomllib.loads(path.read_text(encoding="utf-8")).get("tile", [])
+    return found
+
+
+def by_table(name: str) -> Iterator[Launched]:
+    for row in tables().get(name, []):
+        if row["op"] == "skinny_linear":
+            problem = SkinnyProblem(row["N"], row["K"], row["format"], row["rows"])
+            fp32_out = row["N"] == 248320
+            yield Launched(LIMIT[name], from_row(row), problem, STORE, fp32_out)
+
+
+LAUNCHES = [
+    *(one for capability in CAPABILITIES for one in by_default(capability)),
+    *(one for name in LIMIT for one in by_table(name)),
+]
+DISTINCT = list({one.key: one for one in LAUNCHES}.values())
+
+
+DISASSEMBLED = list({one.kind: one for one in DISTINCT}.values())
+"""One launch of each kind: disassembling takes longer than compiling."""
+
+
+def facts_of(launched: Launched) -> Facts:
+    cubin = skinny_launch.cubin(
+        launched.tile,
+        launched.problem,
+        f"sm_{launched.capability}a",
+        launched.epilogue,
+        launched.fp32_out,
+        overlap=True,
+    )
+    listed = mnemonics_of(cubin) if launched in DISASSEMBLED else None
+    return Facts(usage_of(cubin), listed)
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory) -> dict[object, Facts]:
+    """What every distinct binary uses, compiled two at a time."""
+    before = dict(nvrtc._folder)
+    nvrtc.keep_in(tmp_path_factory.mktemp("cubins"))
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            found = pool.map(facts_of, DISTINCT)
+            return {one.key: fact for one, fact in zip(DISTINCT, found, strict=True)}
+    finally:
+        nvrtc._folder.clear()
+        nvrtc._folder.update(before)
+
+
+def named(launched: Launched) -> str:
+    return f"sm_{launched.capability} {launched.problem} {launched.tile}"
+
+
+def test_shared_memory_is_within_a_blocks_and_a_multiprocessors():
+    for one in LAUNCHES:
+        num_sms, limit = NUM_SMS[one.capability], MAX_SHARED_BYTES[one.capability]
+        held = shared_bytes(one.tile, one.problem, num_sms)
+        assert held <= limit, named(one)
+        assert fits(one.tile, one.problem, num_sms, limit), named(one)
+        of_all = one.tile.per_sm * (held + RESERVED)
+        assert of_all <= SHARED_OF_AN_SM[one.capability], named(one)
+
+
+def test_limits_are_those_of_the_gpus():
+    assert MAX_SHARED_BYTES == {90: 232_448, 121: 101_376}
+
+
+def test_a_tables_entries_have_one_order_for_all_rows_of_a_weight():
+    for name in tables():
+        orders = {}
+        for one in by_table(name):
+            weight = (one.problem.N, one.problem.Kp, one.problem.format)
+            assert orders.setdefault(weight, one.tile.order) == one.tile.order, named(one)
+
+
+def most_stack_bytes(launched: Launched) -> int:
+    """Bytes of stack that a launch may have: sm_121 passes a tensor map's address through 8.
+
+    On sm_90 a wide launch may spill what it was measured with: it still beats two launches.
+    """
+    if launched.capability == 121:
+        return 8
+    return WIDE_SPILL_BYTES if launched.problem.row_blocks > 2 else 0
+
+
+def test_nothing_is_kept_in_local_memory(facts):
+    for one in DISTINCT:
+        usage = facts[one.key].usage
+        assert usage["LOCAL"] == 0, named(one)
+        assert usage["STACK"] <= most_stack_bytes(one), named(one)
+
+
+def test_nothing_is_read_back_from_a_stack(facts):
+    for one in DISASSEMBLED:
+        counts = Counter()
+        for name, number in facts[one.key].mnemonics.items():
+            counts[name.split(".")[0]] += number
+        if facts[one.key].usage["STACK"] <= 8:
+            assert counts["LDL"] == 0, named(one)
+            assert counts["STL"] <= counts["UTMALDG"], named(one)
+
+
+def test_registers_allow_the_planned_blocks(facts):
+    for one in DISTINCT:
+        a_thread = -(-facts[one.key].usage["REG"] // 8) * 8
+        of_all = a_thread * 32 * one.tile.warps * one.tile.per_sm
+        assert of_all <= REGISTERS_OF_AN_SM, named(one)
+
+
+def test_codes_are_decoded_by_the_instructions_there_are(facts):
+    for one in DISASSEMBLED:
+        names = set(facts[one.key].mnemonics)
+        four = one.problem.format == "nvfp4"
+        assert ("F2FP.F16.E2M1.UNPACK_B" in names) == (four and one.capability == 121), named(one)
+        scaled_or_coded = one.problem.format != "bf16"
+        assert ("F2FP.F16.E4M3.UNPACK_B" in names) == scaled_or_coded, named(one)
+
+
+def test_products_run_on_the_matrix_unit_and_weights_come_by_the_copy_engine(facts):
+    for one in DISASSEMBLED:
+        names = set(facts[one.key].mnemonics)
+        unit = "HMMA.16816.F32.BF16" if one.problem.format == "bf16" else "HMMA.16816.F32"
+        assert {name for name in names if name.startswith("HMMA")} == {unit}, named(one)
+        assert "UTMALDG.2D" in names, named(one)
+
+
+def test_no_sum_is_added_by_an_atomic(facts):
+    for one in DISASSEMBLED:
+        bases = {name.split(".")[0] for name in facts[one.key].mnemonics}
+        assert not bases & {"RED", "ATOM", "ATOMG", "REDG"}, named(one)

@@ -1,0 +1,232 @@
+"""Launch choices fit what they are chosen for, keep one order, and count what the source uses."""
+
+import re
+from dataclasses import asdict, replace
+from itertools import pairwise, product
+from pathlib import Path
+
+import pytest
+
+from kernels.linear import skinny_launch, tile_choice
+from kernels.linear.tile import (
+    MAX_SHARED_BYTES,
+    SkinnyProblem,
+    SkinnyTile,
+    SkinnyTiles,
+    fits,
+    longest_slice,
+    macros,
+    num_teams,
+    shared_bytes,
+)
+from kernels.linear.tile_choice import candidates, defaults, from_row, lookup
+
+GPUS = {(9, 0): (132, MAX_SHARED_BYTES[90]), (12, 1): (48, MAX_SHARED_BYTES[121])}
+FORMATS = ("nvfp4", "fp8_block", "e4m3_row", "bf16")
+SHAPES = ((34816, 5120), (5120, 17408), (5120, 6144), (1024, 5120), (96, 5120), (1, 128), (7, 384),
+          (2048, 1024), (4096, 12288), (256, 768), (248320, 5120))  # fmt: skip
+FOLDER = Path(skinny_launch.__file__).parent
+
+
+def in_python(expression: str) -> str:
+    """Turn a C expression of integers into Python: conditions, divisions, `or` and `and`."""
+    expression = expression.strip()
+    if expression.startswith("(") and closing(expression) == len(expression) - 1:
+        return f"({in_python(expression[1:-1])})"
+    if " ? " in expression:
+        condition, rest = expression.split(" ? ", 1)
+        first, second = rest.split(" : ", 1)
+        return f"(({in_python(first)}) if ({condition}) else ({in_python(second)}))"
+    return expression.replace("/", "//").replace("||", " or ").replace("&&", " and ")
+
+
+def closing(expression: str) -> int:
+    depth = 0
+    for at, letter in enumerate(expression):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if depth == 0:
+            return at
+    return -1
+
+
+def constants(chosen: dict[str, int]) -> dict[str, int]:
+    """Evaluate the constants of skinny_problem.cuh for a set of macros."""
+    names: dict[str, int] = {"NVFP4": 0, "FP8_BLOCK": 1, "E4M3_ROW": 2, "BF16": 3, "STORE": 0,
+                             "ADD_RESIDUAL": 1, "SILU_PAIR": 2, "REGISTERS": 0, "GLOBAL": 1,
+                             "true": 1, **chosen}  # fmt: skip
+    text = (FOLDER / "skinny_problem.cuh").read_text()
+    pattern = re.compile(r"^constexpr (?:int|bool) (\w+) = (.+?);", re.MULTILINE)
+    for name, expression in pattern.findall(text):
+        names[name] = int(eval(in_python(expression), {}, names))
+    return names
+
+
+def bytes_of_source(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
+    """Evaluate where skinny.cu puts the end of what a block shares."""
+    chosen = {**macros(tile, problem), "EPILOGUE": 2 if problem.paired else 0}
+    names = constants(chosen)
+    share = 2 if problem.paired else 1
+    teams = num_teams(tile, problem, num_sms)
+    text = (FOLDER / "skinny.cu").read_text()
+    names |= {"pairs": problem.num_tiles // share, "teams": teams}
+    for wanted in ("team_tiles", "shares", "exchanged", "scale_rows"):
+        (expression,) = re.findall(rf"const int {wanted} = (.+?);", text)
+        names[wanted] = int(eval(in_python(expression.replace("p.teams", "teams")), {}, names))
+    floats = names["BUFFERS"] * names["WARPS"] * names["WARP_FLOATS"] + names["exchanged"]
+    floats += names["WARPS"] * names["ROW_BLOCKS"] * 8
+    floats += names["team_tiles"] * 16 if names["ROW_SCALED"] else 0
+    if problem.format == "fp8_block":
+        floats += names["WARPS"] * names["SLICE"] * names["PAIR"] * names["scale_rows"]
+    rings = names["WARPS"] * names["STAGES"] * names["STAGE_BYTES"]
+    return names["BARRIER_BYTES"] + rings + 4 * floats
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("paired", [False, True])
+def test_shared_bytes_are_what_the_source_lays_out(name, paired):
+    tiles = [SkinnyTile(splits, warps, wide, stages, "global", buffers)
+             for splits, warps, wide, stages, buffers in
+             product((1, 2, 4, 8), (1, 8, 20), (2, 4), (2, 4), (2, 3))]  # fmt: skip
+    for N, Kp in ((34816, 5120), (1024, 5120), (96, 17408)):
+        for rows in (1, 9, 24, 32):
+            problem = SkinnyProblem(N, Kp, name, rows, paired)
+            for tile in tiles:
+                assert shared_bytes(tile, problem, 132) == bytes_of_source(tile, problem, 132)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_ring_holds_whole_steps_aligned_for_the_copy_engine(name):
+    problem = SkinnyProblem(1024, 5120, name, 8)
+    names = constants({**macros(SkinnyTile(1, 8, 2, 2, "global"), problem), "EPILOGUE": 0})
+    bits = {"nvfp4": 4, "fp8_block": 8, "e4m3_row": 8, "bf16": 16}[name]
+    assert names["TILE_BYTES"] == 16 * 128 * bits // 8
+    assert names["STAGE_BYTES"] % 128 == 0
+
+
+@pytest.mark.parametrize("capability", GPUS)
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("paired", [False, True])
+def test_defaults_fit_serve_every_row_count_and_have_one_order(capability, name, shape, paired):
+    N, Kp = (2 * 32 * -(-shape[0] // 32) if paired else shape[0]), shape[1]
+    num_sms, limit = GPUS[capability]
+    tiles = defaults(N, Kp, name, capability, paired=paired)
+    for count in range(1, 33):
+        launches = tiles.launches(count)
+        assert sum(rows for rows, _ in launches) == count
+        assert {tile.order for _, tile in launches} == {tiles.order}
+        for rows, tile in launches:
+            problem = SkinnyProblem(N, Kp, name, rows, paired)
+            assert fits(tile, problem, num_sms, limit)
+            assert rows <= tile.most_rows
+            barriers = 8 * (tile.buffers + tile.warps * tile.stages)
+            assert barriers <= 1024
+
+
+@pytest.mark.parametrize("capability", GPUS)
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("rows", [8, 16, 32])
+def test_candidates_fit_are_told_apart_and_hold_the_default(capability, name, rows):
+    num_sms, limit = GPUS[capability]
+    problem = SkinnyProblem(6144, 5120, name, rows)
+    found = candidates(problem, capability)
+    assert len(set(found)) == len(found)
+    default = defaults(6144, 5120, name, capability)
+    served = default.serving(rows) or default.upto_16
+    assert replace(found[0], most_rows=served.most_rows) == served
+    for tile in found[1:]:
+        assert fits(tile, problem, num_sms, limit)
+        assert from_row(tile.as_row()) == tile
+
+
+def test_slices_cover_k():
+    for splits, warps, steps in product((1, 2, 4, 8), (1, 3, 8, 20), (1, 2, 40, 136)):
+        tile = SkinnyTile(splits, warps, 1, 2, "global")
+        problem = SkinnyProblem(16, 128 * steps, "bf16", 1)
+        parts = splits * warps
+        cut = [(i + 1) * steps // parts - i * steps // parts for i in range(parts)]
+        assert (sum(cut), max(cut)) == (steps, longest_slice(tile, problem))
+
+
+@pytest.mark.parametrize("N", [1, 16, 17, 1000, 34816])
+def test_teams_share_all_tiles_and_none_is_idle(N):
+    for splits in (1, 2, 4):
+        tile = SkinnyTile(splits, 8, 1, 2, "global")
+        problem = SkinnyProblem(N, 5120, "nvfp4", 8)
+        teams = num_teams(tile, problem, 132)
+        first = [team * problem.num_tiles // teams for team in range(teams + 1)]
+        assert (first[0], first[-1]) == (0, problem.num_tiles)
+        assert all(a < b for a, b in pairwise(first))
+        assert teams * splits <= 132
+
+
+A_TILE = SkinnyTile(2, 20, 1, 2, "registers")
+
+
+@pytest.mark.parametrize("place", ["upto_16", "upto_32", "upto_24"])
+@pytest.mark.parametrize("change", [{"splits": 1}, {"warps": 10}])
+def test_tiles_of_two_orders_are_refused(place, change):
+    tiles = {"upto_8": A_TILE, "upto_16": A_TILE, place: replace(A_TILE, **change)}
+    with pytest.raises(ValueError, match=r"split K as .*expected one order for all rows"):
+        SkinnyTiles(**tiles)
+
+
+def test_all_else_may_differ_between_the_classes_of_rows():
+    other = replace(A_TILE, tiles=3, stages=4, source="global", buffers=2)
+    assert SkinnyTiles(A_TILE, other, other).order == (2, 20)
+
+
+def test_a_call_of_many_rows_takes_two_launches_where_no_tile_serves_it():
+    tiles = SkinnyTiles(A_TILE, replace(A_TILE, tiles=2))
+    assert tiles.launches(16) == ((16, tiles.upto_16),)
+    assert tiles.launches(17) == ((16, tiles.upto_16), (1, tiles.upto_8))
+    assert tiles.launches(32) == ((16, tiles.upto_16), (16, tiles.upto_16))
+
+
+def test_a_tile_serves_no_more_rows_than_it_says():
+    tiles = SkinnyTiles(A_TILE, A_TILE, replace(A_TILE, most_rows=16))
+    assert tiles.serving(32) is None
+    assert [rows for rows, _ in tiles.launches(25)] == [16, 9]
+
+
+def test_a_pair_is_not_torn_apart():
+    problem = SkinnyProblem(64, 512, "nvfp4", 8, paired=True)
+    assert not fits(SkinnyTile(1, 4, 1, 2, "global"), problem, 132, MAX_SHARED_BYTES[90])
+    assert fits(SkinnyTile(1, 4, 2, 2, "global"), problem, 132, MAX_SHARED_BYTES[90])
+
+
+def test_the_macros_are_all_that_a_row_count_and_an_output_count_change():
+    one, other = (SkinnyProblem(N, 5120, "bf16", rows) for N, rows in ((16, 3), (34816, 8)))
+    assert macros(A_TILE, one) == macros(A_TILE, other)
+    assert macros(A_TILE, replace(one, rows=9))["ROW_BLOCKS"] == 2
+
+
+def row(rows: int, **changed) -> dict:
+    key = {"op": "skinny_linear", "N": 1024, "K": 5120, "format": "nvfp4", "rows": rows}
+    return {**key, **asdict(A_TILE), **changed}
+
+
+def test_a_table_gives_a_weight_its_tiles():
+    table = [row(8), row(16, tiles=2), row(32, stages=3), row(8, tiles=4), {"op": "other"}]
+    table[-1] |= {"N": 1024, "K": 5120, "format": "nvfp4"}
+    tiles = lookup(table, 1024, 5120, "nvfp4")
+    assert tiles == SkinnyTiles(A_TILE, replace(A_TILE, tiles=2), replace(A_TILE, stages=3))
+
+
+@pytest.mark.parametrize(("N", "K", "name"), [(1025, 5120, "nvfp4"), (1024, 512, "nvfp4"),
+                                              (1024, 5120, "bf16")])  # fmt: skip
+def test_a_weight_that_no_row_names_has_none(N, K, name):
+    assert lookup([row(8), row(16)], N, K, name) is None
+
+
+def test_a_table_that_would_change_bits_or_lacks_a_class_is_refused():
+    with pytest.raises(ValueError, match="one order for all rows"):
+        lookup([row(8), row(16, warps=10)], 1024, 5120, "nvfp4")
+    with pytest.raises(ValueError, match=r"for \[8\] rows, expected 8 and 16; run qwen38 tune"):
+        lookup([row(8)], 1024, 5120, "nvfp4")
+
+
+def test_what_does_not_fit_anywhere_is_a_sentence(monkeypatch):
+    monkeypatch.setattr(tile_choice, "fits", lambda *a: False)
+    with pytest.raises(ValueError, match="no skinny launch fits bf16 16x128 on sm_121"):
+        defaults(16, 128, "bf16", (12, 1))
