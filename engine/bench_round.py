@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from engine.errors import MemoryPlanError, RequestError, nearest
+from engine.linear_path import LinearPath, choose_linear_path
 from engine.measure import read_bandwidth_gbps
 from engine.model import footprint
 from engine.model.config import SHAPES, ModelConfig
@@ -24,6 +25,7 @@ from engine.model.state import State
 from engine.open import HELD_FORMATS, arithmetic_id
 from engine.profile import Profile
 from engine.records import PHASES
+from engine.settings.declared import Settings, load_settings
 from engine.turn.clock import PhaseClock
 from engine.turn.traffic import WalkTraffic
 from engine.turn.verify import RowWalk
@@ -59,8 +61,19 @@ def bench_round(
     context_tokens: int,
     num_repetitions: int,
     progress: Callable[[str], object],
+    settings: Settings | None = None,
 ) -> dict[str, Any]:
     """Time rounds; returns everything that a reader of the figures must know, as JSON values.
+
+    Args:
+        shape: one of ``engine.model.config.SHAPES``.
+        profile: its formats are drawn.
+        rows: rows of each kind of round.
+        device: "cpu" or "cuda".
+        context_tokens: tokens before the rounds.
+        num_repetitions: rounds that are timed.
+        progress: called with a sentence for each step.
+        settings: which kernels run; None for the person's own.
 
     Raises:
         RequestError: the shape or a number of rows is not to be had.
@@ -68,11 +81,13 @@ def bench_round(
     """
     config = _config(shape, rows)
     num_tokens = context_tokens + max(rows)
-    _expect_room(config, num_tokens, device)
+    path = choose_linear_path(settings or load_settings()[0], device)
+    _expect_room(config, profile, num_tokens, device, path)
     progress("measuring the read bandwidth")
     read_gb_s = read_bandwidth_gbps(device)
     progress(f"drawing the weights of {shape}")
-    model = random_model(config, profile.formats, device=device)
+    packer = path.new_packer()
+    model = random_model(config, profile.formats, device=device, packer=packer)
     state = model.new_state(num_tokens)
     progress(f"reading {context_tokens} tokens")
     model.prefill(_ids(config, context_tokens), state)
@@ -83,10 +98,12 @@ def bench_round(
     return {
         "shape": shape,
         "profile": profile.name,
-        "path": "reference: every row is a one-token step over weights held in BF16",
+        "path": path.description,
+        "notices": [one for one in (path.why_not, packer.notice if packer else "") if one],
+        "weight_bytes": model.weight_bytes,
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "torch": torch.__version__,
-        "arithmetic": arithmetic_id(device),
+        "arithmetic": arithmetic_id(device, packer.arithmetic if packer else ""),
         "context_tokens": context_tokens,
         "repetitions": num_repetitions,
         "read_gb_s": read_gb_s,
@@ -103,8 +120,11 @@ def _config(shape: str, rows: Sequence[int]) -> ModelConfig:
     return SHAPES[shape]
 
 
-def _expect_room(config: ModelConfig, num_tokens: int, device: str) -> None:
-    weights = sum(footprint.weight_bytes(config, HELD_FORMATS).values())
+def _expect_room(
+    config: ModelConfig, profile: Profile, num_tokens: int, device: str, path: LinearPath
+) -> None:
+    formats = profile.formats if path.is_packed else HELD_FORMATS
+    weights = sum(footprint.weight_bytes(config, formats, packed=path.is_packed).values())
     cache = footprint.kv_bytes_per_token(config) * num_tokens
     needed = weights + cache + footprint.state_bytes(config) + WORKSPACE_BYTES
     free = available_bytes(device)
@@ -123,7 +143,7 @@ def _ids(config: ModelConfig, number: int) -> list[int]:
 def _time_rows(
     model: Model, state: State, num_rows: int, num_repetitions: int, read_gb_s: float
 ) -> RoundTiming:
-    traffic = WalkTraffic(model.config, HELD_FORMATS)
+    traffic = WalkTraffic(model.config, model.weights.part_bytes)
     num_bytes = traffic(state.length, num_rows, 0)
     start = state.snapshot()
     every: list[dict[str, float]] = []

@@ -73,13 +73,17 @@ def check_family(family: Family, build: Build) -> Iterator[Finding]:
     for case in family.cases:
         if build == "interpreter" and not case.interpreted:
             continue
+        if build != "cuda" and case.cuda_only:
+            continue
         op = family.ops[case.op]
         for name, proof in PROOFS[build].items():
-            if proof is proofs.matches_model and op.model is None:
+            if not proofs.applies(proof, op, case):
                 continue
             fault = _fault_of(lambda proof=proof, op=op, case=case: proof(op, case, device))
             yield Finding(family.name, build, f"{case.op} {case.label}", name, fault)
     for law in family.laws:
+        if build != "cuda" and law.cuda_only:
+            continue
         fault = _fault_of(lambda law=law: law.broken(device))
         yield Finding(family.name, build, law.name, "law", fault)
 
@@ -90,10 +94,10 @@ def render(report: Report) -> str:
     for finding in report.findings:
         subject = "laws" if finding.proof == "law" else finding.subject.split()[0]
         groups.setdefault((finding.family, subject, finding.build), []).append(finding)
-    lines = [f"{'family':<10}{'function':<18}{'build':<13}{'proofs':>7}{'red':>5}"]
+    lines = [f"{'family':<10}{'function':<20}{'build':<13}{'proofs':>7}{'red':>5}"]
     for (family, subject, build), findings in groups.items():
         num_red = sum(finding.fault is not None for finding in findings)
-        lines.append(f"{family:<10}{subject:<18}{build:<13}{len(findings):>7}{num_red:>5}")
+        lines.append(f"{family:<10}{subject:<20}{build:<13}{len(findings):>7}{num_red:>5}")
     for finding in report.red[:MAX_FAULTS_SHOWN]:
         lines.append(f"RED {finding.family} ({finding.build}) {finding.subject}: {finding.proof}")
         lines.append(f"    {finding.fault}")

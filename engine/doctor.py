@@ -15,7 +15,8 @@ from typing import Literal
 from engine.errors import EngineError
 from engine.fit import Need, need_of
 from engine.gpu import Gpu, read_gpu
-from engine.locate import HOW_TO_GIVE, Choice, choose
+from engine.linear_path import LinearPath, choose_linear_path, describe_paths
+from engine.locate import BENCH_INSTEAD, HOW_TO_GIVE, NO_LOADER, Choice, choose
 from engine.model.checkpoint import open_checkpoint
 from engine.model.config_file import read_config
 from engine.model.memory import available_bytes, plan_memory
@@ -158,27 +159,40 @@ def _models(settings: Settings) -> Iterator[Finding]:
         return
     try:
         device = choose_device(settings.model.device)
+        path = choose_linear_path(settings, device)
+        if device == "cuda":
+            yield _kernels(path)
         room = available_bytes(device)
         for profile in profiles.values():
-            yield _fit(need_of(profile, settings.model.context_tokens), room)
-        yield _chat(settings, choose(settings, profiles), device)
+            need = need_of(profile, settings.model.context_tokens, packed=path.is_packed)
+            yield _fit(need, room)
+        yield _chat(settings, choose(settings, profiles), device, path)
     except EngineError as error:
         yield Finding("chat", "bad", error.message, error.mend)
 
 
-def _chat(settings: Settings, choice: Choice, device: str) -> Finding:
+def _chat(settings: Settings, choice: Choice, device: str, path: LinearPath) -> Finding:
     """Whether what chat would open reads and fits; raises the `EngineError` that it would meet."""
     config = read_config(choice.path)
     checkpoint = open_checkpoint(choice.path, config)
     Tokenizer.load(choice.path, config.vocab_size)
     tokens = min(settings.model.context_tokens, config.max_position_embeddings)
-    plan_memory(checkpoint, device, context_tokens=tokens).expect_fit()
+    plan = plan_memory(checkpoint, device, packed=path.is_packed, context_tokens=tokens)
+    plan.expect_fit()
     if choice.is_demo:
         return Finding("chat", "note", "'qwen38 chat' opens the small demo model.", HOW_TO_GIVE)
     return Finding("chat", "good", f"'qwen38 chat' opens {choice.path} with {choice.profile.name}.")
 
 
+def _kernels(path: LinearPath) -> Finding:
+    if path.is_packed:
+        return Finding("kernels", "good", describe_paths(path))
+    mend = "With the setting kernels.linear at 'auto' they are taken where they run."
+    return Finding("kernels", "note", describe_paths(path), mend)
+
+
 def _fit(need: Need, room: int) -> Finding:
+    """Whether a profile fits, and its files are here and read."""
     topic = f"profile {need.profile}"
     held = max(need.stored_bytes, need.held_bytes)
     size = (
@@ -186,7 +200,8 @@ def _fit(need: Need, room: int) -> Finding:
         f"{need.conversation_bytes / 1e9:.2f} for {need.context_tokens:,} tokens)"
     )
     if need.problem:
-        return Finding(topic, "note", need.problem, "Download it again.")
+        mend = BENCH_INSTEAD if need.problem == NO_LOADER else "Download it again."
+        return Finding(topic, "note", need.problem, mend)
     if need.total_bytes > room:
         return Finding(
             topic, "note", f"It {size}: more than the {room / 1e9:.1f} GB that are free.",

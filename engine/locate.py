@@ -14,6 +14,9 @@ HOW_TO_GIVE = (
     "Qwen/Qwen3.8-27B-FP8 with the Hugging Face tools: its cache folder is found by itself."
 )
 
+NO_LOADER = "No loader reads files in these formats yet."
+BENCH_INSTEAD = "'qwen38 bench round --shape 27b --profile NAME' builds such weights to measure."
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -61,6 +64,11 @@ def choose(settings: Settings, profiles: Mapping[str, Profile]) -> Choice:
         return _named_folder(settings.model.dir, wanted, profiles)
     if wanted is not None:
         path = weights_of(wanted, cache)
+        if path is None and not wanted.has_files:
+            raise CheckpointError(
+                f"The profile '{wanted.name}' has no files to open. {NO_LOADER}",
+                "Take the profile 'fp8' or 'bf16' to chat.",
+            )
         if path is None:
             raise CheckpointError(
                 f"The files of the profile '{wanted.name}' are not on this machine.", HOW_TO_GIVE

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from engine.errors import CheckpointError, SettingsError
+from engine.linear_path import LinearPath, choose_linear_path, warm_up
 from engine.locate import Choice
 from engine.measure import read_bandwidth_gbps
 from engine.model.checkpoint import Checkpoint, open_checkpoint
@@ -23,7 +24,7 @@ from engine.profile import Formats
 from engine.settings.declared import Settings
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
-from engine.tiles import tile_notice
+from engine.tiles import tile_notice, tuned_arithmetic
 from engine.turn.local import LocalEngine
 from engine.turn.traffic import WalkTraffic
 from engine.turn.turn import Machine
@@ -31,7 +32,8 @@ from engine.turn.verify import RowWalk
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
 
 HELD_FORMATS = Formats("bf16", "bf16", "bf16", "bf16", "bf16")
-"""What the reference path holds and reads, whatever was stored: 8-bit weights are expanded."""
+"""What the reference path holds and reads, whatever was stored: 8-bit weights are expanded. The
+kernels of a GPU hold and read them as stored (``engine.linear_path``)."""
 
 SMALL_MODEL_BYTES = 1 << 30
 """Below this, handing a product to a second thread costs more than it saves, and ten times more
@@ -53,7 +55,7 @@ def open_engine(
 
     Args:
         choice: from ``engine.locate.choose``.
-        settings: device, threads and context are read.
+        settings: device, threads, context and kernels are read.
         on_progress: called as weights arrive.
         cancel: stops the load.
 
@@ -61,9 +63,11 @@ def open_engine(
         CheckpointError: the files are refused.
         MemoryPlanError: model and context do not fit.
         CancelledError: ``cancel`` was set.
-        SettingsError: the device is not there.
+        SettingsError: the device is not there, or does not run the kernels that are asked for.
+        KernelError: the GPU refuses a kernel.
     """
     device = choose_device(settings.model.device)
+    path = choose_linear_path(settings, device)
     config = read_config(choice.path)
     torch.set_num_threads(settings.model.threads or choose_threads(config))
     tokenizer = Tokenizer.load(choice.path, config.vocab_size)
@@ -74,19 +78,29 @@ def open_engine(
     try:
         template.start()
         checkpoint = open_checkpoint(choice.path, config)
-        notices = notices_of(choice, checkpoint)
+        notices = notices_of(choice, checkpoint, path)
         template.compile()
+        packer = path.new_packer()
         model = load_weights(
             checkpoint,
             generation,
             device=device,
             on_progress=on_progress,
             cancel=cancel,
+            packer=packer,
             context_tokens=max_context_tokens,
         )
-        if device == "cuda" and (said := tile_notice(torch.cuda.get_device_capability())):
-            notices = (*notices, said)
-        return engine_of(model, tokenizer, template, choice, device, max_context_tokens, notices)
+        if packer is not None:
+            warm_up(model)
+        products = packer.arithmetic if packer is not None else ""
+        arithmetic = arithmetic_id(device, products)
+        said = packer.notice if packer is not None else ""
+        if device == "cuda":
+            notices = (*notices, tile_notice(torch.cuda.get_device_capability()), said)
+        notices = tuple(one for one in notices if one)
+        return engine_of(
+            model, tokenizer, template, choice, device, max_context_tokens, arithmetic, notices
+        )
     except BaseException:
         template.close()
         raise
@@ -99,10 +113,11 @@ def engine_of(
     choice: Choice,
     device: str,
     max_context_tokens: int,
+    arithmetic: str,
     notices: tuple[str, ...] = (),
 ) -> LocalEngine:
     """Put an engine around a loaded model."""
-    traffic = WalkTraffic(model.config, HELD_FORMATS)
+    traffic = WalkTraffic(model.config, model.weights.part_bytes)
     machine = Machine(
         model=model,
         tokenizer=tokenizer,
@@ -126,7 +141,7 @@ def engine_of(
         default_sampling=model.default_sampling,
         supports_thinking=template.supports_thinking,
         has_mtp=model.has_mtp,
-        arithmetic=arithmetic_id(device),
+        arithmetic=arithmetic,
         read_gb_s=read_bandwidth_gbps(device),
     )
     return LocalEngine(info, machine, template, choice.profile.drafting, notices)
@@ -184,12 +199,22 @@ def num_physical_cores() -> int:
     return min(logical, len(set(zip(physical, core, strict=False)))) or logical
 
 
-def arithmetic_id(device: str) -> str:
-    """What decides the bits of a token's logits beside the weights."""
+def arithmetic_id(device: str, products: str = "") -> str:
+    """What decides the bits of a token's logits beside the weights.
+
+    Args:
+        device: "cpu" or "cuda".
+        products: name of the matrix kernels' arithmetic (``Packer.arithmetic``); empty for the
+            reference's products.
+    """
     chip = torch.backends.cpu.get_cpu_capability()
+    kernels = (products,)
     if device == "cuda":
         chip = torch.cuda.get_device_name()
-    return f"reference-1 torch-{torch.__version__} {device} {chip} {torch.get_num_threads()}t"
+        kernels = (products, *tuned_arithmetic(torch.cuda.get_device_capability()))
+    place = f"{device} {chip} {torch.get_num_threads()}t"
+    names = (f"reference-1 torch-{torch.__version__} {place}", *kernels)
+    return " ".join(one for one in names if one)
 
 
 def model_name(path: Path) -> str:
@@ -200,8 +225,11 @@ def model_name(path: Path) -> str:
     return path.absolute().name
 
 
-def notices_of(choice: Choice, checkpoint: Checkpoint) -> tuple[str, ...]:
-    """What a person should know about how these weights are served."""
+def notices_of(
+    choice: Choice, checkpoint: Checkpoint, path: LinearPath | None = None
+) -> tuple[str, ...]:
+    """What a person should know about how these weights are served; without a path on the CPU."""
+    path = path or LinearPath()
     differing: Counter[tuple[str, str]] = Counter()
     has_codes = False
     for one in checkpoint.weights.values():
@@ -215,7 +243,14 @@ def notices_of(choice: Choice, checkpoint: Checkpoint) -> tuple[str, ...]:
         f"{stored} ({number} matrices); they are served as they are stored."
         for (expected, stored), number in differing.items()
     ]
-    if not choice.is_demo:
+    if path.why_not:
+        notices.append(path.why_not)
+    if path.is_packed:
+        notices.append(
+            "Attention, delta rule and convolution run through the reference path, and every row "
+            "of a draft reads all weights."
+        )
+    elif not choice.is_demo:
         twice = ", and 8-bit weights are held as BF16, twice their bytes" if has_codes else ""
         notices.append(f"The reference path is in use: every token reads all weights{twice}.")
     if choice.profile.drafting.drafter == "mtp" and not checkpoint.has_mtp:

@@ -58,6 +58,12 @@ class Profile:
     settings: Mapping[str, object] | None = None
     path: str = ""
 
+    @property
+    def has_files(self) -> bool:
+        """Whether any checkpoint stores these formats in a layout that the loader reads."""
+        formats = {getattr(self.formats, one.name) for one in fields(Formats)}
+        return formats <= {"bf16", "fp8_block"}
+
 
 def profile_folder() -> Path:
     """The folder of the profiles that ship with the program."""

@@ -1,4 +1,4 @@
-"""The whole model, from token ids to hidden states and logits, in plain torch.
+"""The whole model, from token ids to hidden states and logits.
 
 Two ways through, each with its own fixed rule. Decode takes one token and computes every product
 with one row, so a token's logits depend on the tokens before it alone. Prefill takes chunks whose
@@ -16,7 +16,7 @@ from engine.model.config import CHUNK_TOKENS, ModelConfig
 from engine.model.delta import advance
 from engine.model.footprint import count_parameters
 from engine.model.generation import Generation
-from engine.model.matrix import expanded
+from engine.model.matrix import logits_of
 from engine.model.mlp import feed_forward
 from engine.model.mtp import Mtp
 from engine.model.norms import add_rms_norm, rms_norm
@@ -24,7 +24,6 @@ from engine.model.rope import RopeTable
 from engine.model.state import State
 from engine.model.weights import AttentionWeights, ModelWeights
 from engine.types import Sampling
-from kernels.linear.reference import logits_reference
 
 PREFILL_CHUNK_TOKENS = 256
 """Tokens of a prefill chunk: enough rows for library products, short enough to stop in time."""
@@ -127,7 +126,7 @@ class Model:
         Returns:
             fp32 [T, V], not rounded to BF16. Ids beyond the tokenizer's last have scores too.
         """
-        return logits_reference(hidden, expanded(self.weights.head))
+        return logits_of(hidden, self.weights.head)
 
     def _forward(self, ids: Sequence[int], state: State, *, decode: bool) -> torch.Tensor:
         """Run all layers over tokens that follow the state's; advances it."""

@@ -3,7 +3,7 @@
 import torch
 
 from engine.model.config import ModelConfig
-from engine.model.matrix import product
+from engine.model.matrix import product, products
 from engine.model.norms import gated_rms_norm
 from engine.model.weights import DeltaWeights
 from kernels.conv.reference import conv_reference, next_tail_reference
@@ -33,20 +33,19 @@ def advance(
         bf16 [T, D].
     """
     num_rows = x.shape[0]
-    raw = product(x, weights.qkv)
+    raw, z = products(x, weights.qkv, weights.z)
     mixed = conv_reference(raw, tail, weights.conv)
     tail.copy_(next_tail_reference(raw, tail))
     keys = config.key_dim
     q = mixed[:, :keys].view(num_rows, -1, config.key_head_dim)
     k = mixed[:, keys : 2 * keys].view(num_rows, -1, config.key_head_dim)
     v = mixed[:, 2 * keys :].view(num_rows, -1, config.value_head_dim)
-    g, beta = gates_reference(
-        product(x, weights.a), product(x, weights.b), weights.decay_rate, weights.dt_bias
-    )
+    a, b = products(x, weights.a, weights.b)
+    g, beta = gates_reference(a, b, weights.decay_rate, weights.dt_bias)
     if decode:
         out = delta_step_reference(q[0], k[0], v[0], g[0], beta[0], recurrent)[None]
     else:
         out = delta_chunk_reference(q, k, v, g, beta, recurrent)
-    z = product(x, weights.z).view(num_rows, -1, config.value_head_dim)
+    z = z.view(num_rows, -1, config.value_head_dim)
     normed = gated_rms_norm(out, z, weights.norm, config.rms_norm_eps)
     return product(normed.view(num_rows, -1), weights.out)

@@ -1,9 +1,18 @@
 """Bytes and parameters of a model, from its config and formats alone; nothing is allocated."""
 
+from collections.abc import Mapping
+
 from engine.model.config import ModelConfig
-from engine.model.tensors import TensorSpec, expected_tensors, format_of
+from engine.model.groups import group_of
+from engine.model.tensors import (
+    WEIGHT_PARTS,
+    TensorSpec,
+    expected_tensors,
+    format_of,
+    weight_part,
+)
 from engine.profile import Formats, WeightFormat
-from kernels.linear.formats import FP8_BLOCK, NVFP4_GROUP
+from kernels.linear.formats import FP8_BLOCK, NVFP4_GROUP, STEP, TILE_ROWS
 
 
 def count_parameters(config: ModelConfig, *, with_mtp: bool = True) -> int:
@@ -27,13 +36,60 @@ def stored_bytes(spec: TensorSpec, stored: WeightFormat) -> int:
     return num_rows * (width // 2 + width // NVFP4_GROUP) + 4
 
 
-def weight_bytes(config: ModelConfig, formats: Formats) -> dict[str, int]:
-    """Bytes of all weights by part: ``embedding``, ``weights``, ``head``, ``mtp``."""
-    total = {"embedding": 0, "weights": 0, "head": 0, "mtp": 0}
+def packed_bytes(spec: TensorSpec, stored: WeightFormat) -> int:
+    """Bytes of one matrix packed for the kernels: inputs padded to whole steps, scales widened.
+
+    A matrix that is joined with others takes the same: members end where scales begin.
+    """
+    num_rows, width = spec.shape
+    num_steps = -(-width // STEP)
+    if stored == "bf16":
+        return 2 * num_rows * num_steps * STEP
+    if stored == "fp8_block":
+        return num_rows * num_steps * STEP + 4 * -(-num_rows // FP8_BLOCK) * num_steps
+    if stored == "e4m3_row":
+        return num_rows * num_steps * STEP + 4 * num_rows
+    tiles = -(-num_rows // TILE_ROWS)
+    scales = tiles * TILE_ROWS * num_steps * (STEP // NVFP4_GROUP)
+    return num_rows * num_steps * STEP // 2 + scales + 4 * num_rows
+
+
+def weight_bytes(config: ModelConfig, formats: Formats, *, packed: bool = False) -> dict[str, int]:
+    """Bytes of all weights by part: ``embedding``, ``weights``, ``head``, ``mtp``.
+
+    Args:
+        config: the model's numbers.
+        formats: storage format of each part.
+        packed: matrices are packed for the kernels, not as stored.
+    """
+    total = dict.fromkeys(WEIGHT_PARTS, 0)
     for name, spec in expected_tensors(config).items():
-        part = "mtp" if name.startswith("mtp.") else spec.part
-        total[part if part in total else "weights"] += stored_bytes(spec, format_of(spec, formats))
+        count = packed_bytes if packed and spec.matrix else stored_bytes
+        total[weight_part(name, spec)] += count(spec, format_of(spec, formats))
+    if packed:
+        total["head"] += tied_head_bytes(config)
     return total
+
+
+def tied_head_bytes(config: ModelConfig) -> int:
+    """Bytes of the padded copy that a packed head makes of a tied embedding; mostly none."""
+    if not config.tie_word_embeddings or config.hidden_size % STEP == 0:
+        return 0
+    shape = (config.vocab_size, config.hidden_size)
+    return packed_bytes(TensorSpec(shape, "head", matrix=True), "bf16")
+
+
+def workspace_bytes(config: ModelConfig) -> int:
+    """Bytes that widening the largest packed weight takes, with the members of its group.
+
+    Joining a group while it loads takes no more, and is over before the first product.
+    """
+    sizes: dict[tuple[str, ...], int] = {}
+    for name, spec in expected_tensors(config).items():
+        if spec.matrix and spec.part != "head":
+            group = group_of(name)
+            sizes[group] = sizes.get(group, 0) + 2 * spec.num_elements
+    return max(sizes.values())
 
 
 def state_bytes(config: ModelConfig) -> int:
@@ -65,11 +121,7 @@ def round_bytes(
     rows: int = 1,
     num_drafted: int = 0,
 ) -> dict[str, int]:
-    """Bytes that a decode round's kernels must move, by `engine.records.BYTE_PARTS`.
-
-    Weights and head are read once whatever the rows; recurrent states and tails are read and
-    written once; keys and values of the context are read and those of the rows written. Each
-    drafted token reads the MTP layer, the head and the MTP layer's keys and values.
+    """Bytes that a decode round's kernels must move over weights as they are stored.
 
     Args:
         config: the model's numbers.
@@ -79,7 +131,31 @@ def round_bytes(
         num_drafted: tokens that the MTP head proposed.
     """
     weights = weight_bytes(config, formats)
-    head = weights["embedding"] if config.tie_word_embeddings else weights["head"]
+    return moved_bytes(config, weights, context_tokens, rows=rows, num_drafted=num_drafted)
+
+
+def moved_bytes(
+    config: ModelConfig,
+    weights: Mapping[str, int],
+    context_tokens: int,
+    *,
+    rows: int = 1,
+    num_drafted: int = 0,
+) -> dict[str, int]:
+    """Bytes that a decode round's kernels must move, by `engine.records.BYTE_PARTS`.
+
+    Weights and head are read once whatever the rows; recurrent states and tails are read and
+    written once; keys and values of the context are read and those of the rows written. Each
+    drafted token reads the MTP layer, the head and the MTP layer's keys and values.
+
+    Args:
+        config: the model's numbers.
+        weights: bytes held by part, of `weight_bytes` or of a loaded model.
+        context_tokens: positions held before the round.
+        rows: verified positions, 1 without drafting.
+        num_drafted: tokens that the MTP head proposed.
+    """
+    head = weights["head"] or weights["embedding"]  # tied, and in the embedding's own memory
     embedded = 2 * config.hidden_size  # one embedding row a token
     drafted = weights["mtp"] + head + embedded + mtp_kv_bytes_per_token(config) * context_tokens
     return {

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import torch
 
-from engine.model.checkpoint import Checkpoint, StoredWeight, open_checkpoint
+from engine.errors import CheckpointError
+from engine.model.checkpoint import AGAIN, Checkpoint, StoredWeight, open_checkpoint
 from engine.model.config_file import read_config
 from engine.model.decoder import Model
 from engine.model.generation import Generation, read_generation
-from engine.model.matrix import Fp8Block, Matrix
+from engine.model.matrix import Fp8Block, Matrix, Stored
 from engine.model.memory import plan_memory
+from engine.model.packing import Packer
 from engine.model.safetensors_header import StoredTensor
 from engine.model.streaming import STAGING_BYTES, WeightStream
-from engine.model.tensors import FP32_NAMES
+from engine.model.tensors import keeps_fp32
 from engine.model.weights import assemble
 from engine.types import LoadProgressed
 from kernels.linear.formats import FP8_BLOCK
@@ -33,6 +35,7 @@ def load_model(
     on_progress: Callable[[LoadProgressed], None] | None = None,
     cancel: threading.Event | None = None,
     expand: bool = True,
+    packer: Packer | None = None,
     context_tokens: int = 0,
 ) -> Model:
     """Open a folder and load its weights; arguments and errors as in `load_weights`.
@@ -43,6 +46,7 @@ def load_model(
         on_progress: called as bytes arrive.
         cancel: stops the load.
         expand: hold 8-bit matrices as the BF16 they stand for.
+        packer: holds matrices as its GPU's kernels read them.
         context_tokens: context that the memory plan leaves room for.
 
     Raises:
@@ -57,6 +61,7 @@ def load_model(
         on_progress=on_progress,
         cancel=cancel,
         expand=expand,
+        packer=packer,
         context_tokens=context_tokens,
     )
 
@@ -69,6 +74,7 @@ def load_weights(
     on_progress: Callable[[LoadProgressed], None] | None = None,
     cancel: threading.Event | None = None,
     expand: bool = True,
+    packer: Packer | None = None,
     context_tokens: int = 0,
 ) -> Model:
     """Load the weights of a checkpoint that was opened.
@@ -80,47 +86,77 @@ def load_weights(
         on_progress: called as bytes arrive, at most twenty times a second.
         cancel: looked at before every piece.
         expand: hold 8-bit matrices as the BF16 they stand for; False keeps codes and scales.
+        packer: a fresh one; packs every matrix as it is stored, whatever ``expand`` says.
         context_tokens: context that the memory plan leaves room for.
 
     Raises:
-        CheckpointError: a file changed or does not read.
+        CheckpointError: a file changed or does not read, or a matrix to be packed holds NaN.
         MemoryPlanError: the model does not fit; nothing was allocated.
         CancelledError: ``cancel`` was set.
 
     Numerics:
         Matrices are held in BF16: F16 and F32 ones are rounded, 8-bit ones expanded as
-        bf16(float(code) * float(scale)). F32 vectors (norms, A_log, dt_bias) stay F32.
+        bf16(float(code) * float(scale)). F32 vectors (norms, A_log, dt_bias) stay F32. Packed
+        8-bit matrices keep codes and scales, exactly.
     """
     config = checkpoint.config
-    plan = plan_memory(checkpoint, device, expand=expand, context_tokens=context_tokens)
+    plan = plan_memory(
+        checkpoint,
+        device,
+        expand=expand,
+        packed=packer is not None,
+        context_tokens=context_tokens,
+    )
     plan.expect_fit()
     with WeightStream(checkpoint.num_bytes, on_progress, cancel) as stream:
-        tensors = _load_tensors(checkpoint, stream, torch.device(device), expand=expand)
+        tensors = _load_tensors(
+            checkpoint, stream, torch.device(device), expand=expand, packer=packer
+        )
     return Model(config, assemble(config, tensors), generation)
 
 
 def _load_tensors(
-    checkpoint: Checkpoint, stream: WeightStream, device: torch.device, *, expand: bool
+    checkpoint: Checkpoint,
+    stream: WeightStream,
+    device: torch.device,
+    *,
+    expand: bool,
+    packer: Packer | None,
 ) -> dict[str, Matrix]:
     tensors: dict[str, Matrix] = {}
     for name, one in checkpoint.weights.items():
-        if one.scales is None:
-            dtype = _held_dtype(name, one)
-            tensors[name] = _load_plain(stream, one.weight, dtype, device)
-            continue
-        scales = _load_plain(stream, one.scales, torch.bfloat16, device)
-        if expand:
-            tensors[name] = _load_expanded(stream, one.weight, scales)
+        loaded = _load(name, one, stream, device, expand=expand and packer is None)
+        if packer is None or not one.spec.matrix:
+            tensors[name] = loaded
         else:
-            codes = _load_plain(stream, one.weight, torch.float8_e4m3fn, device)
-            tensors[name] = Fp8Block(codes, scales)
+            _pack(packer, name, one, loaded)
+    if packer is not None:
+        embedding = tensors["embed_tokens.weight"]
+        assert isinstance(embedding, torch.Tensor)
+        tensors |= packer.finish(embedding, tied=checkpoint.config.tie_word_embeddings)
     return tensors
 
 
-def _held_dtype(name: str, one: StoredWeight) -> torch.dtype:
-    """F32 vectors keep their precision, since their rounding points differ; all else is BF16."""
-    keeps = name.endswith(FP32_NAMES) or len(one.spec.shape) == 1
-    return torch.float32 if keeps and one.weight.dtype == "F32" else torch.bfloat16
+def _load(
+    name: str, one: StoredWeight, stream: WeightStream, device: torch.device, *, expand: bool
+) -> Stored:
+    """Read one tensor with its scales."""
+    if one.scales is None:
+        keeps = keeps_fp32(name, one.spec.shape, one.weight.dtype)
+        return _load_plain(stream, one.weight, torch.float32 if keeps else torch.bfloat16, device)
+    scales = _load_plain(stream, one.scales, torch.bfloat16, device)
+    if expand:
+        return _load_expanded(stream, one.weight, scales)
+    return Fp8Block(_load_plain(stream, one.weight, torch.float8_e4m3fn, device), scales)
+
+
+def _pack(packer: Packer, name: str, one: StoredWeight, matrix: Stored) -> None:
+    try:
+        packer.add(name, matrix)
+    except ValueError as problem:
+        raise CheckpointError(
+            f"{one.weight.path}: '{one.weight.name[:200]}' cannot be served: {problem}.", AGAIN
+        ) from None
 
 
 def _load_plain(

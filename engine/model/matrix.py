@@ -1,13 +1,16 @@
 """A weight matrix in its storage format: what is held, its bytes, and its values in BF16."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 
+from engine.model.packed import Member, Packed
 from kernels.linear.reference import (
     e4m3_row_dequantise,
     fp8_block_dequantise,
     linear_reference,
+    logits_reference,
     nvfp4_dequantise,
 )
 
@@ -61,8 +64,11 @@ class Nvfp4:
         return self.codes, self.scales, self.tensor_scale
 
 
-Matrix = torch.Tensor | Fp8Block | E4m3Row | Nvfp4
-"""A matrix [N, K]: plain BF16, or stored in one of the formats above."""
+Stored = torch.Tensor | Fp8Block | E4m3Row | Nvfp4
+"""A matrix [N, K] as checkpoints store it: plain BF16, or in one of the formats above."""
+
+Matrix = Stored | Packed | Member
+"""A matrix [N, K] as a model holds it: as stored, or packed for a GPU's kernels."""
 
 
 def expanded(matrix: Matrix) -> torch.Tensor:
@@ -78,12 +84,48 @@ def product(x: torch.Tensor, matrix: Matrix) -> torch.Tensor:
         matrix: [N, K]; a stored format is expanded for this one product.
 
     Returns:
-        bf16 [T, N].
+        bf16 [T, N]; rows are contiguous, of a member with the stride of the whole product.
     """
-    return linear_reference(x, expanded(matrix))
+    (out,) = products(x, matrix)
+    return out
 
 
-def bytes_of(matrix: Matrix) -> int:
-    """Bytes that a matrix or a tensor occupies."""
-    held = (matrix,) if isinstance(matrix, torch.Tensor) else matrix.tensors()
-    return sum(one.nbytes for one in held)
+def products(x: torch.Tensor, *matrices: Matrix) -> tuple[torch.Tensor, ...]:
+    """Multiply rows by several matrices; those that share a packed weight read it once.
+
+    Args:
+        x: bf16 [T, K].
+        matrices: [N, K] each, held in any way.
+
+    Returns:
+        bf16 [T, N] for each matrix in order, as `product` returns it.
+    """
+    wholes: dict[int, torch.Tensor] = {}
+    found: list[torch.Tensor] = []
+    for matrix in matrices:
+        if isinstance(matrix, Member):
+            key = id(matrix.whole)
+            if key not in wholes:
+                wholes[key] = matrix.whole.product(x)
+            found.append(wholes[key][:, matrix.rows])
+        elif isinstance(matrix, Packed):
+            found.append(matrix.product(x))
+        else:
+            found.append(linear_reference(x, expanded(matrix)))
+    return tuple(found)
+
+
+def logits_of(hidden: torch.Tensor, head: Matrix) -> torch.Tensor:
+    """Score the vocabulary for each row, each row computed alone: bf16 [T, D] -> fp32 [T, V]."""
+    if isinstance(head, Packed):
+        return head.logits(hidden)
+    return logits_reference(hidden, expanded(head))
+
+
+def bytes_of(matrices: Iterable[Matrix]) -> int:
+    """Bytes that matrices and tensors occupy together; what they share counts once."""
+    held: dict[int, torch.Tensor] = {}
+    for matrix in matrices:
+        tensors = (matrix,) if isinstance(matrix, torch.Tensor) else matrix.tensors()
+        held |= {id(one): one for one in tensors}
+    return sum(one.nbytes for one in held.values())

@@ -7,21 +7,29 @@ from typing import Any, cast
 import torch
 
 from engine.errors import MemoryPlanError
-from engine.model.checkpoint import Checkpoint
+from engine.model.checkpoint import Checkpoint, StoredWeight
 from engine.model.footprint import (
     kv_bytes_per_token,
     mtp_kv_bytes_per_token,
+    packed_bytes,
     state_bytes,
     tail_bytes,
+    tied_head_bytes,
+    workspace_bytes,
 )
 from engine.model.streaming import STAGING_BYTES
+from engine.model.tensors import keeps_fp32
 
 CGROUP = Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Bytes by part: ``stored`` weights as on disk, ``expanded`` what their BF16 form adds."""
+    """Bytes by part.
+
+    ``stored`` are the weights as on disk, ``expanded`` what the form they are held in adds, and
+    ``workspace`` what joining or widening one of them takes for a while.
+    """
 
     stored: int
     expanded: int
@@ -29,37 +37,54 @@ class MemoryPlan:
     kv: int
     staging: int
     available: int
+    workspace: int = 0
 
     @property
     def needed(self) -> int:
         """Bytes of all parts."""
-        return self.stored + self.expanded + self.state + self.kv + self.staging
+        weights = self.stored + self.expanded + self.workspace
+        return weights + self.state + self.kv + self.staging
 
     def expect_fit(self) -> None:
         """Raise `MemoryPlanError` with the numbers unless everything fits."""
         if self.needed > self.available:
             raise MemoryPlanError(
                 f"The model needs {self.needed / 1e9:.1f} GB (weights {self.stored / 1e9:.1f}, "
-                f"expanded to BF16 {self.expanded / 1e9:.1f}, state {self.state / 1e9:.2f}, "
-                f"context {self.kv / 1e9:.2f}, loading {self.staging / 1e9:.2f}) and "
+                f"held wider {self.expanded / 1e9:.1f}, state {self.state / 1e9:.2f}, "
+                f"context {self.kv / 1e9:.2f}, "
+                f"loading {(self.staging + self.workspace) / 1e9:.2f}) and "
                 f"{self.available / 1e9:.1f} GB are free.",
                 "Close other programs, lower model.context_tokens, or give a smaller checkpoint.",
             )
 
 
 def plan_memory(
-    checkpoint: Checkpoint, device: str, *, expand: bool = True, context_tokens: int = 0
+    checkpoint: Checkpoint,
+    device: str,
+    *,
+    expand: bool = True,
+    packed: bool = False,
+    context_tokens: int = 0,
 ) -> MemoryPlan:
-    """Count what loading will occupy on a device; allocates nothing."""
-    stored = checkpoint.num_bytes
+    """Count what loading will occupy on a device; allocates nothing.
+
+    Args:
+        checkpoint: what is loaded.
+        device: "cpu" or "cuda".
+        expand: 8-bit matrices are held as the BF16 they stand for.
+        packed: matrices are packed for the kernels; ``expand`` does not matter then.
+        context_tokens: context that is left room for.
+    """
+    stored, config = checkpoint.num_bytes, checkpoint.config
     held = sum(
-        2 * one.spec.num_elements if expand or one.scales is None else one.num_bytes
-        for one in checkpoint.weights.values()
+        _held_bytes(name, one, expand=expand, packed=packed)
+        for name, one in checkpoint.weights.items()
     )
-    config = checkpoint.config
     per_token = kv_bytes_per_token(config)
     if checkpoint.has_mtp:
         per_token += mtp_kv_bytes_per_token(config)
+    if packed:
+        held += tied_head_bytes(config)
     return MemoryPlan(
         stored=stored,
         expanded=max(0, held - stored),
@@ -67,7 +92,17 @@ def plan_memory(
         kv=per_token * context_tokens,
         staging=STAGING_BYTES,
         available=available_bytes(device),
+        workspace=workspace_bytes(config) if packed else 0,
     )
+
+
+def _held_bytes(name: str, one: StoredWeight, *, expand: bool, packed: bool) -> int:
+    if packed and one.spec.matrix:
+        return packed_bytes(one.spec, "bf16" if one.scales is None else "fp8_block")
+    if one.scales is not None and not expand:
+        return one.num_bytes
+    size = 4 if keeps_fp32(name, one.spec.shape, one.weight.dtype) else 2
+    return size * one.spec.num_elements
 
 
 def available_bytes(device: str) -> int:

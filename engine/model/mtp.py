@@ -11,13 +11,12 @@ from torch.nn import functional
 
 from engine.model.attention import Angles, attend, store_keys
 from engine.model.config import ModelConfig
-from engine.model.matrix import Matrix, expanded, product
+from engine.model.matrix import Matrix, logits_of, product
 from engine.model.mlp import feed_forward
 from engine.model.norms import add_rms_norm, rms_norm
 from engine.model.rope import RopeTable
 from engine.model.state import KeyValueStore
 from engine.model.weights import MtpWeights
-from kernels.linear.reference import logits_reference
 
 
 class MtpState:
@@ -103,8 +102,7 @@ class Mtp:
         try:
             for _ in range(num_tokens):
                 hidden = self._row(hidden, token_id, state)
-                logits = logits_reference(hidden, expanded(self._head))
-                token_id = int(logits.argmax())
+                token_id = int(logits_of(hidden, self._head).argmax())
                 proposals.append(token_id)
         finally:
             state.length = committed

@@ -11,7 +11,8 @@ import torch
 from engine.model.config import ModelConfig
 from engine.model.decoder import Model
 from engine.model.generation import Generation
-from engine.model.matrix import E4m3Row, Fp8Block, Matrix, Nvfp4
+from engine.model.matrix import E4m3Row, Fp8Block, Matrix, Nvfp4, Stored
+from engine.model.packing import Packer
 from engine.model.tensors import TensorSpec, expected_tensors, format_of
 from engine.model.weights import assemble
 from engine.profile import Formats, WeightFormat
@@ -29,7 +30,13 @@ ROWS_PER_BLOCK = 4096
 
 
 def random_model(
-    config: ModelConfig, formats: Formats, *, device: str, seed: int = 0, expand: bool = True
+    config: ModelConfig,
+    formats: Formats,
+    *,
+    device: str,
+    seed: int = 0,
+    expand: bool = True,
+    packer: Packer | None = None,
 ) -> Model:
     """Build a model of a shape with random weights, directly on the device.
 
@@ -40,6 +47,7 @@ def random_model(
         seed: of the draws; the same seed gives the same weights on the same kind of device.
         expand: hold every matrix as the BF16 it stands for; False keeps codes and scales, and
             each product expands its matrix anew.
+        packer: a fresh one; packs every matrix in its format, whatever ``expand`` says.
 
     Returns:
         The model; it has no stop ids and samples greedily by default.
@@ -49,8 +57,15 @@ def random_model(
     tensors: dict[str, Matrix] = {}
     for name, spec in expected_tensors(config).items():
         matrix = _draw(name, spec, format_of(spec, formats), config, generator)
+        if packer is not None and spec.matrix:
+            packer.add(name, matrix)
+            continue
         plain = isinstance(matrix, torch.Tensor) or not expand
         tensors[name] = matrix if plain else matrix.expand()
+    if packer is not None:
+        embedding = tensors["embed_tokens.weight"]
+        assert isinstance(embedding, torch.Tensor)
+        tensors |= packer.finish(embedding, tied=config.tie_word_embeddings)
     return Model(config, assemble(config, tensors), Generation((), Sampling(temperature=0.0)))
 
 
@@ -60,9 +75,13 @@ def _draw(
     stored: WeightFormat,
     config: ModelConfig,
     generator: torch.Generator,
-) -> Matrix:
+) -> Stored:
     if spec.matrix:
         return _matrix(spec, stored, _deviation(name, spec, config), generator)
+    if name == "embed_tokens.weight":
+        # in BF16 at once: the fp32 form of the 27B's embedding would be 5 GB
+        table = torch.empty(spec.shape, dtype=torch.bfloat16, device=generator.device)
+        return table.normal_(0.0, 1.0, generator=generator)
     out = torch.empty(spec.shape, dtype=torch.float32, device=generator.device)
     if name.endswith("A_log"):
         out.uniform_(1.0, 16.0, generator=generator).log_()
@@ -74,9 +93,6 @@ def _draw(
         out.uniform_(-0.5, 0.5, generator=generator)
     elif name.endswith("linear_attn.norm.weight"):
         out.normal_(0.87, 0.05, generator=generator)
-    elif name == "embed_tokens.weight":
-        # in BF16 at once: the fp32 form of the 27B's embedding would be 5 GB
-        return out.to(torch.bfloat16).normal_(0.0, 1.0, generator=generator)
     else:
         out.normal_(0.0, 0.1, generator=generator)
     return out.to(torch.bfloat16)
@@ -92,7 +108,7 @@ def _deviation(name: str, spec: TensorSpec, config: ModelConfig) -> float:
 
 def _matrix(
     spec: TensorSpec, stored: WeightFormat, deviation: float, generator: torch.Generator
-) -> Matrix:
+) -> Stored:
     device, (num_rows, width) = generator.device, spec.shape
     if stored == "bf16":
         out = torch.empty(spec.shape, dtype=torch.bfloat16, device=device)

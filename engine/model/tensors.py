@@ -57,6 +57,21 @@ def expected_tensors(config: ModelConfig) -> dict[str, TensorSpec]:
     return found
 
 
+WEIGHT_PARTS: tuple[str, ...] = ("embedding", "weights", "head", "mtp")
+"""Where the bytes of a model's weights go."""
+
+
+def weight_part(name: str, spec: TensorSpec) -> str:
+    """Which of `WEIGHT_PARTS` a tensor belongs to, by its canonical name."""
+    part = "mtp" if name.startswith("mtp.") else spec.part
+    return part if part in WEIGHT_PARTS else "weights"
+
+
+def keeps_fp32(name: str, shape: tuple[int, ...], dtype: str) -> bool:
+    """Whether a tensor stays in F32: vectors do, since their rounding points differ."""
+    return dtype == "F32" and (name.endswith(FP32_NAMES) or len(shape) == 1)
+
+
 def format_of(spec: TensorSpec, formats: Formats) -> WeightFormat:
     """The storage format that a profile gives to a tensor."""
     if not spec.matrix or spec.part in ("small", "embedding"):

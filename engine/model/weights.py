@@ -1,12 +1,13 @@
 """The weights as the forward pass names them, assembled from tensors by canonical name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from engine.model.config import LayerKind, ModelConfig
 from engine.model.matrix import Matrix, bytes_of
+from engine.model.tensors import WEIGHT_PARTS, expected_tensors, weight_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +76,23 @@ class MtpWeights:
 
 @dataclass(frozen=True, slots=True)
 class ModelWeights:
-    """All weights; ``head`` is the embedding itself where they are tied."""
+    """All weights; ``head`` is the embedding itself, or a packed form of it, where they are tied.
+
+    ``part_bytes`` are the bytes held by `WEIGHT_PARTS`; a head that shares the embedding's memory
+    has none.
+    """
 
     embedding: torch.Tensor
     layers: tuple[LayerWeights, ...]
     norm: torch.Tensor
     head: Matrix
     mtp: MtpWeights | None
-    num_bytes: int
+    part_bytes: dict[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all weights as they are held."""
+        return sum(self.part_bytes.values())
 
 
 def assemble(config: ModelConfig, tensors: Mapping[str, Matrix]) -> ModelWeights:
@@ -90,7 +100,8 @@ def assemble(config: ModelConfig, tensors: Mapping[str, Matrix]) -> ModelWeights
 
     Args:
         config: the model's numbers.
-        tensors: all of `expected_tensors(config)` by canonical name; the MTP names may be absent.
+        tensors: all of `expected_tensors(config)` by canonical name; the MTP names may be absent,
+            and a packed head may stand beside a tied embedding.
 
     Returns:
         The weights. Small derived tensors (the decay rates) are new; matrices are not copied.
@@ -103,10 +114,22 @@ def assemble(config: ModelConfig, tensors: Mapping[str, Matrix]) -> ModelWeights
         embedding=embedding,
         layers=layers,
         norm=_plain(tensors, "norm.weight"),
-        head=embedding if config.tie_word_embeddings else tensors["lm_head.weight"],
+        head=tensors.get("lm_head.weight", embedding),
         mtp=_mtp(tensors) if "mtp.fc.weight" in tensors else None,
-        num_bytes=sum(bytes_of(one) for one in tensors.values()),
+        part_bytes=_part_bytes(config, tensors),
     )
+
+
+def _part_bytes(config: ModelConfig, tensors: Mapping[str, Matrix]) -> dict[str, int]:
+    """Bytes by part. The decay rates, derived and of some kilobytes, count as their sources."""
+    expected = expected_tensors(config)
+    parts: dict[str, list[Matrix]] = {part: [] for part in WEIGHT_PARTS}
+    for name, one in tensors.items():
+        parts[weight_part(name, expected[name]) if name in expected else "head"].append(one)
+    found = {part: bytes_of(held) for part, held in parts.items()}
+    if "lm_head.weight" not in expected:  # tied: what the head shares is the embedding's
+        found["head"] = bytes_of([*parts["embedding"], *parts["head"]]) - found["embedding"]
+    return found
 
 
 def _plain(tensors: Mapping[str, Matrix], name: str) -> torch.Tensor:

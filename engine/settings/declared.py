@@ -69,6 +69,21 @@ class DraftSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelSettings:
+    """Which kernels run on a GPU; to compare one with another."""
+
+    linear: str = setting(
+        "auto",
+        "matrix products: skinny over weights as stored, or the reference over BF16; auto takes "
+        "skinny where it runs",
+        choices=("auto", "skinny", "reference"),
+    )
+    overlap: bool = setting(
+        False, "start a matrix kernel before the one before it ends (dependent launch)"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class ChatSettings:
     """The chat screen and the plain prompt."""
 
@@ -88,6 +103,17 @@ class ChatSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceSettings:
+    """The timing trace that is recorded beside every conversation."""
+
+    enabled: bool = setting(True, "record where the time goes, beside each conversation")
+    keep_text: bool = setting(
+        False, "record prompts, answers and token ids as well; a replay then shows them"
+    )
+    max_mb: int = setting(256, "what one recording may grow to", unit="MB", bounds=(1, 1_000_000))
+
+
+@dataclass(frozen=True, slots=True)
 class PathSettings:
     """Where files are kept; empty means the system's usual places."""
 
@@ -103,7 +129,9 @@ class Settings:
     model: ModelSettings = field(default_factory=ModelSettings)
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     draft: DraftSettings = field(default_factory=DraftSettings)
+    kernels: KernelSettings = field(default_factory=KernelSettings)
     chat: ChatSettings = field(default_factory=ChatSettings)
+    trace: TraceSettings = field(default_factory=TraceSettings)
     paths: PathSettings = field(default_factory=PathSettings)
 
     @property

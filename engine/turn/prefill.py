@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 
 from engine.model.decoder import PREFILL_CHUNK_TOKENS, Model
+from engine.turn.clock import wait_for
 from engine.turn.memory import Memory
 from engine.types import PromptProgressed
 
@@ -34,6 +35,7 @@ def read_prompt(
         if chunk:
             hidden = model.prefill(chunk, memory.state, chunk_tokens=PREFILL_CHUNK_TOKENS)
             memory.read(chunk, hidden, "prefill", PREFILL_CHUNK_TOKENS)
+            wait_for(model.device)  # or the rate would be that of asking
         num_held = len(memory.ids)
         elapsed_s = max(time.perf_counter() - began_s, 1e-9)
         rate = (num_held - num_reused) / elapsed_s

@@ -1,10 +1,9 @@
 """Bytes that a round's kernels must move, by part."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from engine.model.config import ModelConfig
-from engine.model.footprint import round_bytes
-from engine.profile import Formats
+from engine.model.footprint import moved_bytes
 from engine.records import BYTE_PARTS
 
 Traffic = Callable[[int, int, int], dict[str, int]]
@@ -19,11 +18,11 @@ class WalkTraffic:
 
     Args:
         config: the model's numbers.
-        formats: how its parts are held.
+        weights: bytes of its weights by part, as they are held and read.
     """
 
-    def __init__(self, config: ModelConfig, formats: Formats) -> None:
-        empty, one = (round_bytes(config, formats, length, num_drafted=1) for length in (0, 1))
+    def __init__(self, config: ModelConfig, weights: Mapping[str, int]) -> None:
+        empty, one = (moved_bytes(config, weights, length, num_drafted=1) for length in (0, 1))
         self._fixed = empty
         self._per_token = {part: one[part] - empty[part] for part in BYTE_PARTS}
 

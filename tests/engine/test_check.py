@@ -66,7 +66,7 @@ def test_an_unknown_family_is_refused():
 
 def test_an_unwritten_tail_is_red_and_found_at_its_coordinate():
     def run(inputs, outputs):
-        cases._run_rms(inputs, outputs)
+        cases.run_rms(inputs, outputs)
         outputs["out"][:, -1] = torch.nan
 
     fault = reds(with_run(run))["within tolerance of fp64"]
@@ -75,7 +75,7 @@ def test_an_unwritten_tail_is_red_and_found_at_its_coordinate():
 
 def test_rows_that_depend_on_their_number_are_red():
     def run(inputs, outputs):
-        cases._run_rms(inputs, outputs)
+        cases.run_rms(inputs, outputs)
         outputs["out"][0, 0] += len(inputs["x"]) / 64
 
     assert (
@@ -85,7 +85,7 @@ def test_rows_that_depend_on_their_number_are_red():
 
 def test_a_nan_that_spreads_is_red():
     def run(inputs, outputs):
-        cases._run_rms(inputs, outputs)
+        cases.run_rms(inputs, outputs)
         outputs["out"][:] += 0 * inputs["x"].sum()
 
     assert "reached another row" in reds(with_run(run))["NaN stays in its row"]
@@ -93,7 +93,7 @@ def test_a_nan_that_spreads_is_red():
 
 def test_a_nan_that_is_swallowed_is_red():
     def run(inputs, outputs):
-        cases._run_rms({**inputs, "x": inputs["x"].nan_to_num()}, outputs)
+        cases.run_rms({**inputs, "x": inputs["x"].nan_to_num()}, outputs)
 
     assert "vanished" in reds(with_run(run))["NaN stays in its row"]
 

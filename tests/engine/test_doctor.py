@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from engine import doctor
+from engine.linear_path import LinearPath
+from engine.model.packing import Launching
 from engine.settings.declared import load_settings
 
 
@@ -46,3 +48,21 @@ def test_a_folder_that_cannot_be_written_is_found(settings, tmp_path):
 def test_ram_is_read():
     total, available = doctor.memory_bytes()
     assert 0 < available <= total
+
+
+def test_profiles_without_a_loader_say_what_they_are_for(settings):
+    found = findings(settings)["profile nvfp4"]
+    assert (found.state, found.sentence) == (
+        "note",
+        "No loader reads files in these formats yet.",
+    )
+    assert "bench round" in found.mend
+
+
+def test_the_path_of_products_on_a_gpu_is_told(settings, monkeypatch):
+    path = LinearPath(why_not="The matrix kernels are not used: they are far.")
+    assert doctor._kernels(path).state == "note"
+    assert doctor._kernels(path).mend
+    told = doctor._kernels(LinearPath(Launching((9, 0))))
+    assert told.state == "good"
+    assert "skinny up to 32 rows, middle up to 128" in told.sentence

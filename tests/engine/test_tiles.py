@@ -4,8 +4,17 @@ import pytest
 import torch
 
 from engine.model import norms
-from engine.tiles import TABLES, read_table, tile_notice
+from engine.tiles import TABLES, forget_tables, read_table, tile_notice
 from kernels.norm.tile import NormTile, lookup
+
+
+@pytest.fixture(autouse=True)
+def no_user_tables(tmp_path, monkeypatch):
+    """Whatever the machine's owner has tuned."""
+    monkeypatch.setenv("QWEN38_PATHS_DATA", str(tmp_path))
+    forget_tables()
+    yield
+    forget_tables()
 
 
 @pytest.mark.parametrize("capability", TABLES)

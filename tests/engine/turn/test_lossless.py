@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from engine.model.config import SHAPE_DEMO
-from engine.model.footprint import round_bytes
+from engine.model.footprint import round_bytes, weight_bytes
 from engine.model.random import random_model
 from engine.open import HELD_FORMATS
 from engine.turn.traffic import WalkTraffic
@@ -38,7 +38,7 @@ def _one_thread():
 def engine(tmp_path_factory):
     model = random_model(SHAPE_DEMO, HELD_FORMATS, device="cpu", seed=3)
     folder = write_text_files(tmp_path_factory.mktemp("text"))
-    traffic = WalkTraffic(model.config, HELD_FORMATS)
+    traffic = WalkTraffic(model.config, model.weights.part_bytes)
     engine = local_engine(model, folder, traffic=traffic, stop_ids=frozenset())
     yield engine
     engine.close()
@@ -134,7 +134,7 @@ def test_rounds_count_the_bytes_of_the_rows_they_walked(plain):
 
 
 def test_a_walk_reads_the_weights_for_every_row():
-    walked = WalkTraffic(SHAPE_DEMO, HELD_FORMATS)(100, 3, 2)
+    walked = WalkTraffic(SHAPE_DEMO, weight_bytes(SHAPE_DEMO, HELD_FORMATS))(100, 3, 2)
     rows = [round_bytes(SHAPE_DEMO, HELD_FORMATS, 100 + row) for row in range(3)]
     drafter = round_bytes(SHAPE_DEMO, HELD_FORMATS, 100, num_drafted=2)["drafter"]
     summed = {part: sum(row[part] for row in rows) for part in rows[0]}

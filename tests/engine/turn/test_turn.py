@@ -91,6 +91,16 @@ def test_the_prompt_is_read_in_chunks_with_progress(folder):
     assert [(one.end, one.chunk_tokens) for one in record.ranges] == [(600, 256)]
 
 
+def test_a_chunk_is_timed_when_the_device_is_done_with_it(folder, monkeypatch):
+    waited = []
+    monkeypatch.setattr("engine.turn.prefill.wait_for", waited.append)
+    engine = local_engine(FakeModel(lambda context: 65), folder)
+    ids = tuple(range(1, 31)) * 10
+    events = run(engine, Request(prompt_ids=ids, max_tokens=1))
+    assert len(waited) == sum(isinstance(one, PromptProgressed) for one in events) == 2
+
+
+
 def test_a_stop_id_ends_the_turn(folder):
     engine = local_engine(FakeModel(lambda c: 301 if len(c) > 13 else counting(c)), folder)
     stop_id = engine._machine.tokenizer.control_ids["<|im_end|>"]

@@ -1,0 +1,167 @@
+"""A matrix packed for a GPU's kernels: its weight, and how each number of rows is multiplied.
+
+Launch choices are made once, at load. Up to 32 rows go through the skinny kernel, where a row's
+bits are the same in any company; decode lives there. More rows are prefill, whose chunks are cut
+by position, so the same range of a text always takes the same way.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal
+
+import torch
+
+from kernels.linear import middle_tile
+from kernels.linear.expand import expanded_linear
+from kernels.linear.formats import STEP
+from kernels.linear.middle import middle_linear
+from kernels.linear.middle_tile import MiddleTile
+from kernels.linear.reference import dequantise
+from kernels.linear.skinny import skinny_linear
+from kernels.linear.tile import MAX_ROWS, SkinnyTiles
+from kernels.linear.weight import Weight, format_name, num_outputs, padded_inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Crossovers:
+    """Rows that the middle kernel is for; below it is skinny's, above the expanded weight's."""
+
+    middle_from: int
+    middle_to: int
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Which kernel computes a product, and why."""
+
+    kernel: Literal["skinny", "middle", "expand"]
+    reason: str
+
+
+def crossovers_of(capability: tuple[int, int]) -> Crossovers:
+    """The measured crossovers of a GPU family (``kernels.linear.middle_tile``)."""
+    return Crossovers(*middle_tile.MIDDLE_ROWS[middle_tile.family(capability)])
+
+
+@cache
+def way_of(num_rows: int, crossovers: Crossovers) -> Way:
+    """Choose the kernel of a product by its number of rows alone."""
+    first, last = crossovers.middle_from, crossovers.middle_to
+    if num_rows <= MAX_ROWS:
+        return Way("skinny", f"{num_rows} rows are at most {MAX_ROWS}: the weight is read once")
+    if num_rows < first:
+        return Way("skinny", f"{num_rows} rows are fewer than {first}: slices of {MAX_ROWS} rows")
+    if num_rows <= last:
+        return Way("middle", f"{num_rows} rows are {first} to {last}: decoded while multiplied")
+    return Way("expand", f"{num_rows} rows are more than {last}: widened once, library product")
+
+
+class Workspace:
+    """Memory in which the matrices of a model are widened, one after another; made when needed."""
+
+    def __init__(self) -> None:
+        self.num_elements = 0
+        self._buffer: torch.Tensor | None = None
+
+    def make_room_for(self, weight: Weight) -> None:
+        """Be large enough for a weight."""
+        self.num_elements = max(self.num_elements, num_outputs(weight) * weight.K)
+
+    def buffer(self, device: torch.device) -> torch.Tensor:
+        """The memory: bf16 [num_elements]."""
+        if self._buffer is None:
+            self._buffer = torch.empty(self.num_elements, dtype=torch.bfloat16, device=device)
+        return self._buffer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """A weight with its launch choices.
+
+    Attributes:
+        weight: N rows of K inputs, one matrix or several joined along N.
+        tiles: of the skinny kernel; their order decides the bits of up to 32 rows.
+        crossovers: of the GPU.
+        workspace: shared with the model's other matrices.
+        overlap: launch the skinny kernel before its predecessor ends; changes no bit.
+        pair_tiles: for gate over up, to end in silu(gate) * up; None multiplies them apart.
+    """
+
+    weight: Weight
+    tiles: SkinnyTiles
+    crossovers: Crossovers
+    workspace: Workspace
+    overlap: bool = False
+    pair_tiles: SkinnyTiles | None = None
+
+    def product(self, x: torch.Tensor) -> torch.Tensor:
+        """Multiply rows: bf16 [T, K] -> bf16 [T, N], the kernel as `way_of` says."""
+        num_rows = x.shape[0]
+        if num_rows <= MAX_ROWS:
+            return skinny_linear(x, self.weight, tiles=self.tiles, overlap=self.overlap)
+        kernel = way_of(num_rows, self.crossovers).kernel
+        if kernel == "middle":
+            return middle_linear(x, self.weight, tile=_middle_tile(self.weight, x))
+        if kernel == "expand":
+            return expanded_linear(x, self.weight, buffer=self.workspace.buffer(x.device))
+        return self._sliced(x, x.new_empty((num_rows, num_outputs(self.weight))))
+
+    def logits(self, x: torch.Tensor) -> torch.Tensor:
+        """Multiply rows without rounding: bf16 [T, K] -> fp32 [T, N].
+
+        One order for every number of rows: a row has the bits of a call with that row alone.
+        """
+        size = (x.shape[0], num_outputs(self.weight))
+        return self._sliced(x, torch.empty(size, dtype=torch.float32, device=x.device))
+
+    def gated(self, x: torch.Tensor) -> torch.Tensor:
+        """Compute silu(gate) * up of 1 to 32 rows in one launch, rounded as if apart."""
+        return skinny_linear(
+            x, self.weight, tiles=self.pair_tiles, paired=True, overlap=self.overlap
+        )
+
+    def expand(self) -> torch.Tensor:
+        """The values, bf16 [N, K]."""
+        return dequantise(self.weight)
+
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """Everything held, the shared workspace aside."""
+        return self.weight.tensors()
+
+    def _sliced(self, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        for start in range(0, x.shape[0], MAX_ROWS):
+            rows = slice(start, start + MAX_ROWS)
+            skinny_linear(
+                x[rows], self.weight, tiles=self.tiles, overlap=self.overlap, out=out[rows]
+            )
+        return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """Rows of a packed weight that several matrices share."""
+
+    whole: Packed
+    rows: slice
+
+    def expand(self) -> torch.Tensor:
+        """The values, bf16 [N, K]."""
+        return self.whole.expand()[self.rows]
+
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """Everything the whole weight holds."""
+        return self.whole.tensors()
+
+
+def _middle_tile(weight: Weight, x: torch.Tensor) -> MiddleTile | None:
+    """The middle kernel's default tile, looked up once a size; None on a CPU, which needs none."""
+    if not x.is_cuda:
+        return None
+    N, num_steps = num_outputs(weight), padded_inputs(weight) // STEP
+    return _middle_tile_of(format_name(weight), N, num_steps, x.shape[0], x.get_device())
+
+
+@cache
+def _middle_tile_of(name: str, N: int, num_steps: int, num_rows: int, device: int) -> MiddleTile:
+    family = middle_tile.family(torch.cuda.get_device_capability(device))
+    return middle_tile.default(name, N, num_steps, num_rows, family)

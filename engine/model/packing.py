@@ -1,0 +1,189 @@
+"""Pack a model's matrices for a GPU's kernels while they arrive, and join those read together.
+
+A matrix is packed at once and its source let go; what waits for the rest of its group is packed
+already. So loading holds one copy of the weights, and a second one of the group being joined.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+import torch
+
+from engine.model.groups import GROUPS, group_of
+from engine.model.matrix import E4m3Row, Fp8Block, Matrix, Nvfp4, Stored
+from engine.model.packed import Member, Packed, Workspace, crossovers_of
+from kernels.linear.pack import (
+    MEMBER_ROWS,
+    fuse,
+    pack_bf16,
+    pack_e4m3_row,
+    pack_fp8_block,
+    pack_nvfp4,
+)
+from kernels.linear.skinny import wants_spread
+from kernels.linear.tile import SkinnyTiles
+from kernels.linear.tile_choice import defaults, lookup
+from kernels.linear.weight import Weight, format_name, num_outputs, padded_inputs
+
+HEAD = "lm_head.weight"
+
+ARITHMETIC = "linear-1"
+"""How the kernels round and add, apart from their orders; a change of any bit gets a new number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launching:
+    """For which GPU weights are packed, and how its kernels are launched.
+
+    Attributes:
+        capability: compute capability, (major, minor).
+        rows: of the tile tables, the first of a key serves.
+        overlap: programmatic dependent launch.
+        paired: let gate over up end in one output. Off: on an H200 the pair is slower at one row
+            than two products and the element-wise kernel.
+    """
+
+    capability: tuple[int, int]
+    rows: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    overlap: bool = False
+    paired: bool = False
+
+
+class Packer:
+    """Takes a model's matrices in any order and gives them packed.
+
+    Args:
+        launching: the GPU, its tiles and switches.
+    """
+
+    def __init__(self, launching: Launching) -> None:
+        self._launching = launching
+        self._workspace = Workspace()
+        self._crossovers = crossovers_of(launching.capability)
+        self._waiting: dict[str, Weight] = {}
+        self._orders: dict[str, tuple[int, int]] = {}
+        self._defaults: list[str] = []
+        self._faults: list[str] = []
+        self._packed: dict[str, Matrix] = {}
+
+    def add(self, name: str, matrix: Stored) -> None:
+        """Pack a matrix; its group is joined when the last member arrives.
+
+        Args:
+            name: canonical.
+            matrix: as stored. Plain values are kept without a copy where the kernels can read them.
+
+        Raises:
+            ValueError: codes or scales are no numbers, or no launch fits; the message says which.
+        """
+        self._waiting[name] = pack(matrix, spread=wants_spread(self._launching.capability))
+        group = group_of(name)
+        if all(one in self._waiting for one in group):
+            self._join(group, [self._waiting.pop(one) for one in group])
+
+    def finish(self, embedding: torch.Tensor, *, tied: bool) -> dict[str, Matrix]:
+        """Give all matrices by canonical name.
+
+        Args:
+            embedding: bf16 [V, D].
+            tied: it is the head too, and is packed as one; the memory is shared where it can be.
+        """
+        if tied:
+            self.add(HEAD, embedding)
+        for name in list(self._waiting):  # of a group that the model has not whole
+            self._join((name,), [self._waiting.pop(name)])
+        return self._packed
+
+    @property
+    def arithmetic(self) -> str:
+        """Name of what decides a product's bits: kernels, orders of all shapes, crossovers."""
+        orders = " ".join(f"{key}={order}" for key, order in sorted(self._orders.items()))
+        text = f"{self._crossovers} {self._launching.paired} {orders}"
+        return f"{ARITHMETIC}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+    @property
+    def notice(self) -> str:
+        """What a person should know about the tiles of these weights; empty when all are tuned."""
+        said = [f"A tile table entry is not used: {one}." for one in dict.fromkeys(self._faults)]
+        if self._defaults:
+            shapes = ", ".join(dict.fromkeys(self._defaults))
+            said.append(
+                f"No tile table holds {shapes}: these products run with default tiles; "
+                "'qwen38 tune --family linear' measures them."
+            )
+        return " ".join(said)
+
+    def _join(self, names: Sequence[str], weights: list[Weight]) -> None:
+        """Hold weights as one where they can be, else one by one."""
+        if len(weights) > 1 and not can_fuse(weights):
+            for name, weight in zip(names, weights, strict=True):
+                self._packed[name] = self._held(weight, name)
+            return
+        ends = list(accumulate(num_outputs(one) for one in weights))
+        whole = self._held(fuse(weights), *names)
+        if len(names) == 1:
+            self._packed[names[0]] = whole
+            return
+        for name, start, end in zip(names, (0, *ends), ends, strict=False):
+            self._packed[name] = Member(whole, slice(start, end))
+
+    def _held(self, weight: Weight, *names: str) -> Packed:
+        if HEAD not in names:
+            self._workspace.make_room_for(weight)
+        is_pair = self._launching.paired and _is_pair(names)
+        return Packed(
+            weight=weight,
+            tiles=self._tiles(weight),
+            crossovers=self._crossovers,
+            workspace=self._workspace,
+            overlap=self._launching.overlap,
+            pair_tiles=self._pair_tiles(weight) if is_pair else None,
+        )
+
+    def _tiles(self, weight: Weight) -> SkinnyTiles:
+        N, Kp, name = num_outputs(weight), padded_inputs(weight), format_name(weight)
+        shape = f"{name} {N}x{Kp}"
+        found = None
+        try:
+            found = lookup(self._launching.rows, N, Kp, name)
+        except (ValueError, KeyError, TypeError) as problem:
+            self._faults.append(f"{shape}: {problem}")
+        if found is None:
+            self._defaults.append(shape)
+            found = defaults(N, Kp, name, self._launching.capability)
+        self._orders[shape] = found.order
+        return found
+
+    def _pair_tiles(self, weight: Weight) -> SkinnyTiles:
+        N, Kp, name = num_outputs(weight), padded_inputs(weight), format_name(weight)
+        found = defaults(N, Kp, name, self._launching.capability, paired=True)
+        self._orders[f"{name} {N}x{Kp} pair"] = found.order
+        return found
+
+
+def pack(matrix: Stored, *, spread: bool) -> Weight:
+    """Pack a matrix as it is stored; the errors are those of ``kernels.linear.pack``."""
+    match matrix:
+        case Fp8Block():
+            return pack_fp8_block(matrix.codes, matrix.scales)
+        case E4m3Row():
+            return pack_e4m3_row(matrix.codes, matrix.scales)
+        case Nvfp4():
+            return pack_nvfp4(matrix.codes, matrix.scales, matrix.tensor_scale, spread=spread)
+        case torch.Tensor():
+            return pack_bf16(matrix)
+
+
+def can_fuse(weights: Sequence[Weight]) -> bool:
+    """Whether weights may be joined along N: one format, one K, no member ends inside a scale."""
+    first = weights[0]
+    alike = all((format_name(one), one.K) == (format_name(first), first.K) for one in weights)
+    rows = MEMBER_ROWS.get(type(first), 1)
+    return alike and all(num_outputs(one) % rows == 0 for one in weights[:-1])
+
+
+def _is_pair(names: Sequence[str]) -> bool:
+    return len(names) == 2 and names[0].endswith(GROUPS[0][0])

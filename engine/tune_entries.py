@@ -1,0 +1,107 @@
+"""Entries of tile tables as `tune` sees them: what each is for, what serves it, what was chosen."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from kernels.common.case import Case
+from kernels.common.family import Family
+from kernels.common.problem import ModelSizes, Problem, Row, Tile, Tunable
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One entry of a tile table: its problems at a few row counts, and the tile that serves."""
+
+    family: Family
+    tunable: Tunable
+    key: Mapping[str, Any]
+    problems: tuple[Problem, ...]
+    present: Tile
+
+    @property
+    def label(self) -> str:
+        """What it is, for a person."""
+        key = " ".join(f"{name}={value}" for name, value in self.key.items())
+        return f"{self.tunable.op} {key}"
+
+    @cached_property
+    def case(self) -> Case:
+        """What its tiles are proven on."""
+        return self.tunable.case(self.problems[0])
+
+    @cached_property
+    def candidates(self) -> tuple[Tile, ...]:
+        """The tiles to try, the present one first."""
+        others = [one for one in self.tunable.candidates(self.key) if one != self.present]
+        return (self.present, *others)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a sweep chose for an entry.
+
+    ``us`` and ``before_us`` are medians by problem, of the chosen tile and of the one before.
+    ``dropped`` are tiles that were refused, with the reason. ``arithmetic`` is the new order's
+    name; empty where no bit changes.
+    """
+
+    entry: Entry
+    tile: Tile
+    before_us: tuple[float, ...] = ()
+    us: tuple[float, ...] = ()
+    num_timed: int = 0
+    dropped: list[tuple[Tile, str]] = field(default_factory=list[tuple[Tile, str]])
+    arithmetic: str = ""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether another tile serves from now on."""
+        return self.tile != self.entry.present
+
+    @property
+    def gain(self) -> float:
+        """Share of the time that is saved, in the geometric mean over the problems."""
+        return 1 - ratio(self.us, self.before_us) if self.us else 0.0
+
+
+def ratio(us: Sequence[float], before_us: Sequence[float]) -> float:
+    """Geometric mean of times over other times: no problem counts more for being longer."""
+    logs = [math.log(now / before) for now, before in zip(us, before_us, strict=True)]
+    return math.exp(sum(logs) / len(logs))
+
+
+def groups_of(
+    family: Family, models: Iterable[ModelSizes], table: Sequence[Row]
+) -> list[list[Entry]]:
+    """The entries that the problems of models need; a group must keep one reduction order.
+
+    Args:
+        family: with problems and tunables; others have no entries.
+        models: sizes of the models.
+        table: rows that serve now, the first of a key before the others.
+
+    Returns:
+        The groups, the one that moves most bytes first: it has most to gain.
+    """
+    if family.timed is None:
+        return []
+    found: dict[object, tuple[Tunable, Row, dict[object, Problem]]] = {}
+    models = list(models)
+    for tunable in family.tunables:
+        for sizes in models:
+            for rows in tunable.rows:
+                for problem in family.timed(sizes, rows):
+                    if problem.op == tunable.op:
+                        key = tunable.key(problem)
+                        name = (tunable.op, *key.items())
+                        _, _, problems = found.setdefault(name, (tunable, key, {}))
+                        problems.setdefault(tuple(problem.sizes.items()), problem)
+    groups: dict[object, list[Entry]] = {}
+    for tunable, key, problems in found.values():
+        present = tunable.find(table, key)
+        entry = Entry(family, tunable, key, tuple(problems.values()), present)
+        groups.setdefault((tunable.op, tunable.order_key(key)), []).append(entry)
+    return sorted(groups.values(), key=lambda group: -group[0].problems[0].num_bytes)
