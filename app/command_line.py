@@ -12,7 +12,19 @@ from typing import Annotated, Any
 
 import typer
 
-from app.commands import bench, chat, check, doctor, profiles, run, sessions, settings
+from app.commands import (
+    bench,
+    bench_kernels,
+    chat,
+    check,
+    doctor,
+    profiles,
+    run,
+    sessions,
+    settings,
+    trace,
+    tune,
+)
 from app.report import BAD_USAGE, FAILED, leave_stdout, report, say, say_lines
 from app.streams import write_data
 from engine.settings.declared import Settings, load_settings
@@ -82,12 +94,15 @@ cli.command("profiles")(_ends_well(profiles.profiles))
 cli.command("settings")(_ends_well(settings.settings))
 cli.command("doctor")(_ends_well(doctor.doctor))
 cli.command("check")(_ends_well(check.check))
+cli.command("trace")(_ends_well(trace.trace))
+cli.command("tune")(_ends_well(tune.tune))
 session_commands.command("list")(_ends_well(sessions.list_sessions))
 session_commands.command("show")(_ends_well(sessions.show))
 session_commands.command("export")(_ends_well(sessions.export))
 session_commands.command("delete")(_ends_well(sessions.delete))
 cli.add_typer(session_commands, name="sessions")
 bench_commands.command("round")(_ends_well(bench.bench_round))
+bench_commands.command("kernels")(_ends_well(bench_kernels.bench_kernels))
 cli.add_typer(bench_commands, name="bench")
 
 

@@ -1,8 +1,13 @@
-"""Files that a command writes at its end, looked at before its work."""
+"""Files that a command writes at its end: looked at before its work, and written whole or not."""
 
+import contextlib
 import errno
 import os
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from engine.errors import OutputError, RequestError
 
@@ -29,3 +34,33 @@ def check_output(option: str, path: Path, ending: str = "") -> None:
         raise RequestError(f"{option} is '{path}', which is no file.", "Give another name.")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise OutputError(f"{path} cannot be written: {os.strerror(errno.EACCES)}.")
+
+
+@contextmanager
+def whole_file(path: Path, *, replace: bool = False) -> Generator[BinaryIO]:
+    """A file to write that is on disk whole when the block ends, or not at all.
+
+    Args:
+        path: where it goes; readable by this person only when it is new.
+        replace: put it in the place of a file that is there, which stays as it was until then.
+
+    Raises:
+        FileExistsError: there is a file already, and ``replace`` is False.
+        OSError: the disk refuses.
+    """
+    target = path.resolve() if replace else path
+    written = target
+    if replace:
+        written = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
+    fd = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(fd)
+        if replace:
+            written.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            written.unlink()
+        raise

@@ -1,4 +1,4 @@
-"""``qwen38 bench``: how fast this machine is, against its own read bandwidth."""
+"""``qwen38 bench round``: how fast a round is, against this machine's own read bandwidth."""
 
 import json
 from dataclasses import asdict
@@ -28,7 +28,7 @@ def bench_round(
     ] = None,
 ) -> int:
     """Time decode rounds of a model with random weights."""
-    numbers = _numbers(rows)
+    numbers = parse_rows(rows)
     if file is not None:
         check_output("--json", file)
     settings, _ = load_settings(options.as_settings({"model.device": device}, None))
@@ -44,20 +44,28 @@ def bench_round(
         context_tokens=context,
         num_repetitions=repetitions,
         progress=say,
+        settings=settings,
     )
+    for notice in result["notices"]:
+        say(notice)
     result["rounds"] = [_as_json(one) for one in result["rounds"]]
     write_data("\n".join(_table(result)) + "\n")
     if file is not None:
-        _write(file, json.dumps(result) + "\n")
-        say(f"Written to {file.absolute()}.")
+        write_figures(file, result)
     return OK
 
 
-def _write(file: Path, text: str) -> None:
+def write_figures(file: Path, result: dict[str, Any]) -> None:
+    """Write what was measured as JSON, and say where.
+
+    Raises:
+        OutputError: the disk refuses.
+    """
     try:
-        file.write_text(text, encoding="utf-8")
+        file.write_text(json.dumps(result) + "\n", encoding="utf-8")
     except OSError as problem:
         raise OutputError(f"{file} cannot be written: {problem.strerror}.") from None
+    say(f"Written to {file.absolute()}.")
 
 
 def _as_json(timing: Any) -> dict[str, Any]:  # noqa: ANN401  naming its type would load torch
@@ -66,7 +74,12 @@ def _as_json(timing: Any) -> dict[str, Any]:  # noqa: ANN401  naming its type wo
     return values
 
 
-def _numbers(text: str) -> list[int]:
+def parse_rows(text: str) -> list[int]:
+    """Read numbers of rows between commas.
+
+    Raises:
+        RequestError: there is something else.
+    """
     try:
         return [int(one) for one in text.split(",")]
     except ValueError:

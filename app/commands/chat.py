@@ -1,17 +1,21 @@
 """``qwen38 chat``: decides between the full screen and the plain form, and supervises either."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from app.commands import options
+from app.commands.replay import play
 from app.commands.sessions import store_of
 from app.front_end import plain_reason
 from app.opening import Plan, plan
 from app.report import say
 from app.sessions.store import SessionError
 from app.streams import is_terminal
+from app.trace.export import check_target, exported_at_the_end
+from app.trace.record import Recorder
 
 LATEST = "latest"
 """What a bare ``--resume`` stands for."""
@@ -28,9 +32,22 @@ def chat(
     ] = None,
     device: options.Device = None,
     system: options.System = None,
+    trace: options.Trace = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option("--replay", help="Play a recorded trace; no model.", metavar="FILE"),
+    ] = None,
+    speed: Annotated[
+        float, typer.Option(help="How fast --replay plays.", min=0.01, max=1000.0)
+    ] = 1.0,
     sets: options.Sets = None,
 ) -> int:
     """Talk with the model."""
+    if replay is not None:
+        is_alone = all(one is None for one in (model, profile, resume, device, system, trace))
+        return play(replay, speed, sets, is_alone=is_alone and not plain)
+    if trace is not None:
+        check_target("--trace", trace)
     given: dict[str, object] = {
         "model.dir": model,
         "model.profile": profile,
@@ -41,16 +58,14 @@ def chat(
     session_id = _resumed(chosen, resume)
     reason = plain_reason()
     if not is_terminal(sys.stdin):
-        from app.plain.once import answer_stdin
-
-        return answer_stdin(chosen, session_id)
+        return _once(chosen, session_id, trace)
     from app.launcher import supervise
 
     if reason and not plain:
         say(f"Plain form: {reason}.")
     if plain or reason:
-        return supervise(lambda: _plain(chosen, session_id))
-    return supervise(lambda: _screen(chosen, session_id))
+        return supervise(lambda: _plain(chosen, session_id, trace))
+    return supervise(lambda: _screen(chosen, session_id, trace))
 
 
 def _resumed(chosen: Plan, wanted: str | None) -> str | None:
@@ -66,13 +81,30 @@ def _resumed(chosen: Plan, wanted: str | None) -> str | None:
     return store.open(wanted, write=False).id
 
 
-def _plain(chosen: Plan, session_id: str | None) -> int:
+def _once(chosen: Plan, session_id: str | None, trace: Path | None) -> int:
+    from app.plain.once import answer_stdin
+
+    recorder = _recorder(chosen, trace)
+    with exported_at_the_end(recorder, trace):
+        return answer_stdin(chosen, session_id, recorder)
+
+
+def _plain(chosen: Plan, session_id: str | None, trace: Path | None) -> int:
     from app.plain.chat import run_plain
 
-    return run_plain(chosen, session_id)
+    recorder = _recorder(chosen, trace)
+    with exported_at_the_end(recorder, trace):
+        return run_plain(chosen, session_id, recorder)
 
 
-def _screen(chosen: Plan, session_id: str | None) -> int:
+def _screen(chosen: Plan, session_id: str | None, trace: Path | None) -> int:
     from app.tui.run import run_chat
 
-    return run_chat(chosen.settings, chosen.sources, session_id, chosen.open)
+    recorder = _recorder(chosen, trace)
+    with exported_at_the_end(recorder, trace):
+        return run_chat(chosen.settings, chosen.sources, session_id, chosen.open, recorder)
+
+
+def _recorder(chosen: Plan, trace: Path | None) -> Recorder:
+    """Records as the settings say, and always when a file is asked for."""
+    return Recorder(chosen.settings, is_on=True if trace is not None else None)

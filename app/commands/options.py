@@ -1,6 +1,7 @@
 """The options that several commands share, and how options become settings."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,13 @@ SettingName = Annotated[
     str | None, typer.Argument(help="Only this one, by its full name or its last part.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON value to stdout.")]
+Trace = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace", help="Write the timing for Perfetto at the end, .json or .json.gz.",
+        metavar="FILE",
+    ),
+]  # fmt: skip
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any setting; see 'qwen38 settings'.", metavar="NAME=VALUE"),

@@ -56,6 +56,7 @@ def _table(profile: Profile, context_tokens: int) -> dict[str, Any]:
         "drafter": profile.drafting.drafter,
         "max_draft_tokens": profile.drafting.max_tokens,
         "repositories": profile.repositories,
+        "embedded": bool(profile.embedded),
         "settings": dict(profile.settings or {}),
         "file": profile.path,
         "weights": need.path,
@@ -78,6 +79,12 @@ def _line(table: dict[str, Any]) -> str:
     )
 
 
+def _looked_for(table: dict[str, Any]) -> str:
+    if table["embedded"]:
+        return "the files inside the program"
+    return ", ".join(table["repositories"]) or "nothing: no loader reads such files yet"
+
+
 def _page(table: dict[str, Any]) -> list[str]:
     formats = ", ".join(f"{part} {kind}" for part, kind in table["formats"].items())
     tokens = table["context_tokens"]
@@ -92,7 +99,7 @@ def _page(table: dict[str, Any]) -> list[str]:
         f"memory      {table['memory_bytes'] / 1e9:.2f} GB with {tokens:,} tokens of conversation",
         f"a round     {table['round_bytes'] / 1e9:.2f} GB to move at {tokens:,} tokens, as stored",
         f"drafting    {table['drafter']}, at most {table['max_draft_tokens']} tokens a round",
-        f"looks for   {', '.join(table['repositories']) or 'the files inside the program'}",
+        f"looks for   {_looked_for(table)}",
         f"files       {where}",
         f"profile     {table['file']}",
     ]

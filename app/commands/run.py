@@ -12,11 +12,13 @@ import typer
 
 from app.commands import options
 from app.interrupt import StopOnSignal
-from app.opening import Plan, plan, request_of
+from app.opening import Opener, plan, request_of
 from app.output_file import check_output
 from app.report import FAILED, OK, say
 from app.stats import stats_line
 from app.streams import LoadLine, is_terminal, read_bounded, read_prompt, stdin_bytes, write_data
+from app.trace.export import check_target, exported_at_the_end
+from app.trace.record import Recorder
 from engine.errors import RequestError, nearest
 from engine.records import TurnRecord
 from engine.settings.declared import Settings
@@ -63,6 +65,7 @@ def run(
         typer.Option(help="Write the fp32 logits of every new token.", metavar="FILE.safetensors"),
     ] = None,
     no_thinking: Annotated[bool, typer.Option("--no-thinking", help="Answer at once.")] = False,
+    trace: options.Trace = None,
     sets: options.Sets = None,
 ) -> int:
     """Answer one prompt on stdout."""
@@ -82,10 +85,17 @@ def run(
     _check_ids(ids, prompt, system, no_thinking=no_thinking)
     if logits is not None:
         check_output("--logits", logits, ".safetensors")
+    if trace is not None:
+        check_target("--trace", trace)
     chosen = plan(options.as_settings(given, sets))
     prompt_ids = read_ids(ids) if ids else None
     text = "" if prompt_ids else _prompt(prompt)
-    with StopOnSignal() as interrupt, _opened(chosen, interrupt) as engine:
+    recorder = Recorder(chosen.settings, is_on=trace is not None)
+    with (
+        StopOnSignal() as interrupt,
+        exported_at_the_end(recorder, trace),
+        _opened(recorder.wrap(chosen.open), interrupt) as engine,
+    ):
         request = _request(chosen.settings, engine.info, text, prompt_ids)
         request = replace(request, keep_logits=logits is not None)
         if request.drafter == "replay":
@@ -189,10 +199,10 @@ def _request(
 
 
 @contextmanager
-def _opened(chosen: Plan, interrupt: StopOnSignal) -> Generator[ChatEngine]:
+def _opened(open_engine: Opener, interrupt: StopOnSignal) -> Generator[ChatEngine]:
     progress = LoadLine()
     try:
-        engine = chosen.open(progress, interrupt.stop)
+        engine = open_engine(progress, interrupt.stop)
     finally:
         progress.clear()
     try:

@@ -15,14 +15,15 @@ from app.report import OK, say
 from app.sessions.history import PromptHistory
 from app.slash import message_text, parse_slash
 from app.streams import is_terminal
+from app.trace.record import Recorder
 from engine.errors import EngineError
 from engine.settings import environment
 
 
-def run_plain(chosen: Plan, session_id: str | None) -> int:
+def run_plain(chosen: Plan, session_id: str | None, recorder: Recorder) -> int:
     """Chat until the person leaves; returns the exit code."""
     store = store_of(chosen.settings)
-    engine = load(chosen)
+    engine = load(recorder.wrap(chosen.open))
     restore = exit_on_end_signals()
     try:
         system = chosen.settings.chat.system
@@ -32,7 +33,9 @@ def run_plain(chosen: Plan, session_id: str | None) -> int:
             else store.create(engine.info.model, engine.info.profile, system)
         )
         history = PromptHistory(chosen.settings.state_dir / "history.jsonl")
-        state = PlainState(engine, store, session, LiveSettings.of(chosen.sources), history)
+        state = PlainState(
+            engine, store, session, LiveSettings.of(chosen.sources), history, recorder
+        )
         try:
             return talk(state, _reader(state))
         finally:
@@ -83,6 +86,8 @@ def answer(state: PlainState, before: str) -> Outcome:
     session = state.session
     request = request_of(state.settings, state.engine.info, session.request_messages())
     writer = session.start_answer()
+    if state.recorder is not None:
+        state.recorder.follow(session.trace_path)
     outcome = stream_answer(state.engine, request, writer, state.settings.chat.show_thinking)
     if outcome.is_refused:
         session.select(before)

@@ -13,6 +13,7 @@ from app.sessions.export import export_to
 from app.sessions.store import SessionError
 from app.slash import SlashCommand, help_text
 from app.streams import write_control
+from app.trace.export import HOW_TO_OPEN, export_present
 from app.tui import clipboard
 from engine.errors import RequestError
 from engine.settings import environment
@@ -143,6 +144,10 @@ def _export(state: PlainState, argument: str) -> None:
     say(f"Written to {export_to(state.session, path)}.")
 
 
+def _trace(state: PlainState, argument: str) -> None:
+    say(f"Written to {export_present(state.recorder, state.session, argument)}. {HOW_TO_OPEN}")
+
+
 def _quit(_state: PlainState, _argument: str) -> Next:
     return "leave"
 
@@ -160,5 +165,6 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "stop": _stop,
     "copy": _copy,
     "export": _export,
+    "trace": _trace,
     "quit": _quit,
 }

@@ -1,14 +1,14 @@
 """Opening the model with its progress on stderr; Ctrl+C cancels."""
 
 from app.interrupt import StopOnSignal
-from app.opening import DEMO_NOTICE, Plan
+from app.opening import DEMO_NOTICE, Opener
 from app.report import say
 from app.streams import LoadLine
 from engine.types import ChatEngine
 
 
-def load(chosen: Plan) -> ChatEngine:
-    """Open what was chosen and say so when it is the demo.
+def load(open_engine: Opener) -> ChatEngine:
+    """Open the model and say so when it is the demo.
 
     Raises:
         EngineError: the model does not open, or the person cancelled.
@@ -16,7 +16,7 @@ def load(chosen: Plan) -> ChatEngine:
     progress = LoadLine()
     with StopOnSignal() as interrupt:
         try:
-            engine = chosen.open(progress, interrupt.stop)
+            engine = open_engine(progress, interrupt.stop)
         finally:
             progress.clear()
     if engine.info.is_demo:

@@ -11,13 +11,14 @@ from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.slash import typed_text
 from app.streams import read_prompt
+from app.trace.record import Recorder
 
 
-def answer_stdin(chosen: Plan, session_id: str | None) -> int:
+def answer_stdin(chosen: Plan, session_id: str | None, recorder: Recorder) -> int:
     """Answer what stdin holds; returns the exit code, which is no 0 when it could not be kept."""
     text = read_prompt()
     store = store_of(chosen.settings)
-    engine = load(chosen)
+    engine = load(recorder.wrap(chosen.open))
     try:
         info = engine.info
         session = (
@@ -26,7 +27,9 @@ def answer_stdin(chosen: Plan, session_id: str | None) -> int:
             else store.create(info.model, info.profile, chosen.settings.chat.system)
         )
         history = PromptHistory(chosen.settings.state_dir / "history.jsonl")
-        state = PlainState(engine, store, session, LiveSettings.of(chosen.sources), history)
+        state = PlainState(
+            engine, store, session, LiveSettings.of(chosen.sources), history, recorder
+        )
         state.tell_warnings()
         try:
             outcome = send(state, text)

@@ -7,6 +7,7 @@ from app.report import say
 from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
+from app.trace.record import Recorder
 from engine.settings.declared import Settings
 from engine.types import ChatEngine
 
@@ -20,6 +21,7 @@ class PlainState:
     session: Session
     live: LiveSettings
     history: PromptHistory
+    recorder: Recorder | None = None
     num_told: int = field(default=0)
 
     @property

@@ -1,12 +1,10 @@
 """A session as a document: Markdown for people, JSON for programs."""
 
-import contextlib
 import json
-import os
-import secrets
 from pathlib import Path
 from typing import Any
 
+from app.output_file import whole_file
 from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
 from app.sessions.store import SessionError
@@ -43,10 +41,8 @@ def export_to(session: Session, path: Path, kind: str = "", *, replace: bool = F
     text = as_json(session) if kind == "json" else as_markdown(session)
     data = text.encode("utf-8", "surrogatepass")
     try:
-        if replace and path.is_file():
-            _replace(path.resolve(), data)
-        else:
-            _write_new(path, data)
+        with whole_file(path, replace=replace and path.is_file()) as file:
+            file.write(data)
     except FileExistsError:
         raise SessionError(
             f"{path} exists already.",
@@ -55,35 +51,6 @@ def export_to(session: Session, path: Path, kind: str = "", *, replace: bool = F
     except OSError as problem:
         raise SessionError(f"{path} cannot be written: {problem.strerror}.") from None
     return path.absolute()
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    """Write a file that is not there yet through to the disk, whole or not at all."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-    except BaseException:
-        _remove(path)
-        raise
-
-
-def _replace(target: Path, data: bytes) -> None:
-    """Replace a file in one step: it stays as it was until the new one is on disk."""
-    fresh = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
-    _write_new(fresh, data)
-    try:
-        fresh.replace(target)
-    except BaseException:
-        _remove(fresh)
-        raise
-
-
-def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        path.unlink()
 
 
 def as_markdown(session: Session) -> str:

@@ -25,6 +25,9 @@ from app.sessions.turns import pack
 from engine.records import TurnRecord
 from engine.types import Message, Role
 
+TRACE_SUFFIX = ".trace"
+"""Ending of the timing trace that lies beside a session's file."""
+
 UNTITLED_DRAFT = "new"
 """Draft of a conversation that has no message yet: its id means nothing to the next start."""
 
@@ -58,6 +61,11 @@ class Session:
     def path(self) -> Path:
         """The file; it is made with the first message."""
         return self._log.path
+
+    @property
+    def trace_path(self) -> Path:
+        """Where the timing of its answers is recorded."""
+        return self._log.path.with_suffix(TRACE_SUFFIX)
 
     @property
     def title(self) -> str:

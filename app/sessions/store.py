@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.sessions.entries import FORMAT, Contents, read_contents
 from app.sessions.logfile import LogFile, read_lines
-from app.sessions.session import Session, now
+from app.sessions.session import TRACE_SUFFIX, Session, now
 from engine.errors import EngineError, nearest
 
 SUFFIX = ".jsonl"
@@ -125,7 +125,7 @@ class SessionStore:
         return self.survey()[0]
 
     def delete(self, session_ids: Sequence[str]) -> Sequence[str]:
-        """Remove sessions and their drafts for good, all or none; returns their ids.
+        """Remove sessions, their traces and drafts for good, all or none; returns their ids.
 
         Args:
             session_ids: ids, or beginnings of `MIN_DELETE_CHARACTERS` and more.
@@ -143,6 +143,7 @@ class SessionStore:
             for path in paths:
                 try:
                     path.unlink()
+                    path.with_suffix(TRACE_SUFFIX).unlink(missing_ok=True)
                     (self._drafts / f"{path.stem}.txt").unlink(missing_ok=True)
                 except OSError as problem:
                     raise _undeletable(path, problem) from None

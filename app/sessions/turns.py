@@ -24,7 +24,7 @@ def pack(record: TurnRecord) -> dict[str, Any]:
         del data[name]
     for name in ("ttft_s", "total_s", "prefill_tok_s", "decode_tok_s"):
         data[name] = round(data[name], 6)
-    data["rounds"] = {"columns": COLUMNS, "rows": [_row(one) for one in record.rounds]}
+    data["rounds"] = {"columns": COLUMNS, "rows": [row_of(one) for one in record.rounds]}
     return data
 
 
@@ -35,7 +35,7 @@ def unpack(data: Mapping[str, Any], text: str, reasoning: str) -> TurnRecord | N
         ids = tuple(cast("list[int]", fields.pop("token_ids")))
         table = fields.pop("rounds")
         ranges = tuple(RangeRecord(**one) for one in fields.pop("ranges"))
-        rounds = _rounds(table["columns"], table["rows"], ids)
+        rounds = rounds_of(table["columns"], table["rows"], ids)
         return TurnRecord(
             text=text, reasoning=reasoning, token_ids=ids, rounds=rounds, ranges=ranges, **fields
         )
@@ -43,7 +43,8 @@ def unpack(data: Mapping[str, Any], text: str, reasoning: str) -> TurnRecord | N
         return None
 
 
-def _row(one: RoundRecord) -> list[object]:
+def row_of(one: RoundRecord) -> list[object]:
+    """A round as a row of ``COLUMNS``; milliseconds to 0.1 us."""
     return [
         *(one.drafter, one.shape, one.rows, one.tested, one.accepted, len(one.token_ids)),
         *(one.context_tokens, round(one.start_s, 6)),
@@ -52,9 +53,10 @@ def _row(one: RoundRecord) -> list[object]:
     ]
 
 
-def _rounds(
+def rounds_of(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], ids: tuple[int, ...]
 ) -> tuple[RoundRecord, ...]:
+    """The rounds behind ``row_of``'s rows; ``ids`` are the turn's tokens."""
     rounds: list[RoundRecord] = []
     # The rounds commit the turn's last tokens: a first token out of the prefill has no round.
     begin = len(ids) - sum(row[list(columns).index("num_tokens")] for row in rows)

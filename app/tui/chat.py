@@ -1,5 +1,6 @@
 """The chat's Textual app: puts the parts together and gives every key its part; no rules."""
 
+from collections import deque
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
 from app.slash import SLASH_COMMANDS, message_text, typed_text
+from app.trace.record import Recorder
 from app.tui import clipboard
 from app.tui.answer import THINKING_MODES, ThinkingPiece
 from app.tui.clock import Clock
@@ -46,7 +48,10 @@ _OVER_SHEETS = {"quit", "interrupt", "redraw"}
 
 
 class ChatApp(App[None]):
-    """Composition and keys."""
+    """Composition and keys.
+
+    ``prompts`` are sent by themselves, each when the answer before it has ended, as a replay does.
+    """
 
     CSS_PATH = "chat.tcss"
     TITLE = "qwen38"
@@ -65,6 +70,8 @@ class ChatApp(App[None]):
         worker: EngineWorker,
         session: Session | None = None,
         clock: Clock | None = None,
+        recorder: Recorder | None = None,
+        prompts: Iterable[str] = (),
     ) -> None:
         super().__init__()
         for theme in THEMES:
@@ -83,7 +90,10 @@ class ChatApp(App[None]):
         self._header, self._state, self._figures = (
             Line(id=name) for name in ("header", "state", "figures")
         )
-        self.chat = Conversation(store, worker, self._transcript, live, self._clock, session)
+        self._prompts = deque(prompts)
+        self.chat = Conversation(
+            store, worker, self._transcript, live, self._clock, session, recorder
+        )
         self._drafts = DraftKeeper(self._clock)
         self._commands = Commands(self, self.chat, live)
 
@@ -122,6 +132,8 @@ class ChatApp(App[None]):
         self.chat.take(self._worker.drain())
         if refused := self.chat.take_refused():
             self._composer.put("\n".join(filter(None, (refused, self._composer.full_text))))
+        if self._prompts and self.chat.phase == "idle":
+            self.chat.submit(self._prompts.popleft())
         self._transcript.work(WORK_SECONDS)
         self._drafts.save(self.chat.session, self._composer)
         self.chat.tell_warnings()
@@ -257,6 +269,7 @@ class ChatApp(App[None]):
 
     def action_stop(self) -> None:
         """Stop what runs; with nothing running, the second press clears the box into history."""
+        self._prompts.clear()
         if self.chat.stop():
             return
         if self.focused is not self._composer:
@@ -345,6 +358,10 @@ class ChatApp(App[None]):
     def action_help(self) -> None:
         """Show keys, commands and what the figures mean."""
         self.push_screen(HelpScreen(self._transcript.look))
+
+    def action_trace(self) -> None:
+        """Write the timing trace of this conversation."""
+        self._commands.run("/trace")
 
     def action_redraw(self) -> None:
         """Draw the screen anew."""

@@ -12,6 +12,7 @@ from app.opening import DEMO_NOTICE, request_of
 from app.sessions.session import AnswerWriter, Session
 from app.sessions.store import SessionStore
 from app.slash import typed_text
+from app.trace.record import Recorder
 from app.tui.answer_view import AnswerView, pieces_of
 from app.tui.clock import Clock
 from app.tui.pieces import NoticePiece, Piece, PromptPiece, Tone
@@ -44,12 +45,14 @@ class Conversation:
         live: LiveSettings,
         clock: Clock,
         session: Session | None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._store = store
         self._worker = worker
         self._transcript = transcript
         self._live = live
         self._clock = clock
+        self.recorder = recorder
         self._view: AnswerView | None = None
         self._writer: AnswerWriter | None = None
         self._num_warnings = 0
@@ -260,6 +263,8 @@ class Conversation:
         self._leaf_before, self._asked, self._has_begun = before, asked, False
         request = request_of(self._live.settings, self.info, self.session.request_messages())
         self._writer = self.session.start_answer()
+        if self.recorder is not None:
+            self.recorder.follow(self.session.trace_path)
         at = self.session.messages[self._writer.id].at
         mode = self._live.settings.chat.show_thinking
         self._view = AnswerView(self._transcript, self._name, self._clock.minute(at), mode)

@@ -3,13 +3,14 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from app.live import LiveSettings
 from app.opening import Opener
 from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
+from app.trace.record import Recorder
 from app.tui.chat import ChatApp
 from app.tui.worker import SWITCH_SECONDS, EngineWorker
 from app.visible import visible
@@ -27,6 +28,8 @@ def run_chat(
     sources: Mapping[str, Resolved],
     resume: str | None,
     open_engine: Opener,
+    recorder: Recorder | None = None,
+    prompts: Sequence[str] = (),
 ) -> int:
     """Run the chat on this terminal and return the exit code.
 
@@ -35,6 +38,8 @@ def run_chat(
         sources: every setting with where its value came from; ``/set`` changes them.
         resume: an id or its beginning, "" for the last conversation, None for a new one.
         open_engine: loads the model; called in a thread while the screen is up.
+        recorder: takes the timing of what that engine answers.
+        prompts: sent by themselves, one after the other.
 
     Raises:
         SessionError: the conversation to resume does not exist or does not read.
@@ -44,9 +49,12 @@ def run_chat(
         settings.data_dir / "sessions", settings.state_dir / "drafts", keep=settings.chat.save
     )
     session = _resumed(store, resume)
-    worker = EngineWorker(open_engine)
+    worker = EngineWorker(recorder.wrap(open_engine) if recorder is not None else open_engine)
     history = PromptHistory(settings.state_dir / "history.jsonl")
-    app = ChatApp(LiveSettings.of(sources), store, history, worker, session)
+    app = ChatApp(
+        LiveSettings.of(sources), store, history, worker, session,
+        recorder=recorder, prompts=prompts,
+    )  # fmt: skip
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
@@ -55,7 +63,8 @@ def run_chat(
         sys.setswitchinterval(before)
         worker.close()
         app.chat.close()
-    _say_farewell(app.chat.session)
+    if settings.chat.save:
+        _say_farewell(app.chat.session)
     if app.failure is not None:
         raise app.failure
     return app.return_code or 0

@@ -36,8 +36,17 @@ def test_help_is_quick_and_loads_nothing_heavy(qwen38_process, environment):
 
 def test_every_command_has_help(qwen38):
     for command in (
-        *(("chat",), ("run",), ("profiles",), ("settings",), ("doctor",), ("check",)),
-        ("bench", "round"),
+        *(
+            ("chat",),
+            ("run",),
+            ("profiles",),
+            ("settings",),
+            ("doctor",),
+            ("check",),
+            ("tune",),
+            ("trace",),
+        ),
+        *(("bench", "round"), ("bench", "kernels")),
         *(("sessions", one) for one in ("list", "show", "export", "delete")),
     ):
         done = qwen38(*command, "--help")

@@ -1,7 +1,7 @@
 """The chat under test: a scripted engine, folders of its own, and a clock that tests may hold."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 from app.live import LiveSettings
 from app.sessions.history import PromptHistory
 from app.sessions.store import SessionStore
+from app.trace.record import Recorder
 from app.tui.chat import ChatApp
 from app.tui.clock import Clock
 from app.tui.worker import EngineWorker
@@ -91,6 +92,8 @@ def seat(tmp_path: Path) -> Callable[..., object]:
         clock: Clock | None = None,
         resume: str = "",
         keep: bool = True,
+        recorder: Recorder | None = None,
+        prompts: Sequence[str] = (),
         folder: Path = tmp_path,
         **changed: object,
     ) -> AsyncIterator[Seat]:
@@ -102,7 +105,9 @@ def seat(tmp_path: Path) -> Callable[..., object]:
         session = store.open(resume) if resume else None
         worker = EngineWorker(opener or Opener(engine))
         history = PromptHistory(folder / "state" / "history.jsonl")
-        app = ChatApp(LiveSettings.of(sources), store, history, worker, session, clock)
+        app = ChatApp(
+            LiveSettings.of(sources), store, history, worker, session, clock, recorder, prompts
+        )
         try:
             async with app.run_test(size=size) as pilot:
                 await pilot.pause()

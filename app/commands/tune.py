@@ -1,0 +1,118 @@
+"""``qwen38 tune``: the launch tiles that are fastest on this GPU, kept only when they hold."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.commands import options
+from app.report import OK, say
+from app.streams import write_data
+from engine.errors import EngineError, RequestError
+from engine.locate import choose
+from engine.model.config import SHAPES, ModelConfig
+from engine.model.config_file import read_config
+from engine.profile import load_profiles
+from engine.settings.declared import Settings, load_settings
+
+if TYPE_CHECKING:  # both load torch
+    from engine.tune import Tuning
+    from engine.tune_entries import Outcome
+
+MAX_DROPPED_SHOWN = 12
+"""Refused tiles that are spelled out: a family may refuse many for one reason."""
+
+
+def tune(
+    family: Annotated[
+        list[str] | None, typer.Option(help="Only this family; may be repeated.", metavar="NAME")
+    ] = None,
+    seconds: Annotated[int, typer.Option(help="Stop after this long.", min=1)] = 600,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
+    model: options.Model = None,
+    profile: options.Profile = None,
+) -> int:
+    """Find the fastest launch tiles for this GPU.
+
+    Sweeps the shapes of the 27B and of your model. A tile is kept only when every row keeps its
+    bits; the table is used from the next start on.
+    """
+    given: dict[str, object] = {"model.dir": model, "model.profile": profile}
+    settings, _ = load_settings(options.as_settings(given, None))
+    from engine import tune as tuning
+    from engine.doctor import has_cuda
+    from engine.families import choose_families, sizes_of
+
+    families = choose_families(family)
+    if not has_cuda():
+        raise RequestError(
+            "There is no CUDA device here, and tiles are measured on the GPU that they serve.",
+            "Run it on the machine with the GPU.",
+        )
+    found = tuning.tune(
+        families,
+        [sizes_of(name, config) for name, config in _models(settings).items()],
+        tuning.this_gpu(settings.data_dir),
+        seconds=seconds,
+        dry_run=dry_run,
+        progress=say,
+    )
+    write_data("\n".join(_table(found, dry_run=dry_run)) + "\n")
+    return OK
+
+
+def _models(settings: Settings) -> dict[str, ModelConfig]:
+    """The 27B, and the model that a chat would open when its sizes are others."""
+    models = {"27b": SHAPES["27b"]}
+    try:
+        choice = choose(settings, load_profiles(settings.config_dir))
+        models[choice.profile.name] = read_config(choice.path)
+    except EngineError as problem:
+        if settings.model.dir or settings.model.profile:
+            raise
+        say(f"Only the shapes of the 27B are tuned: {problem.message}")
+    return models
+
+
+def _table(found: "Tuning", *, dry_run: bool) -> Iterator[str]:
+    width = max((len(one.entry.label) for one in found.outcomes), default=0) + 2
+    yield f"{'family':<10}{'entry':<{width}}{'timed':>6}{'before us':>24}{'after us':>24}  gain"
+    for one in found.outcomes:
+        before, after = _times(one.before_us), _times(one.us)
+        change = f"{one.gain:.1%}  {one.tile}" if one.is_changed else "kept"
+        name = f"{one.entry.family.name:<10}{one.entry.label:<{width}}"
+        yield f"{name}{one.num_timed:>6}{before:>24}{after:>24}  {change}"
+    yield ""
+    yield from _refused(found.outcomes)
+    for one in found.outcomes:
+        if one.arithmetic:
+            yield f"{one.entry.label} adds in another order now: {one.arithmetic}."
+    if found.unreached:
+        yield f"The time did not reach {', '.join(found.unreached)}; give more --seconds."
+    yield from _written(found, dry_run=dry_run)
+
+
+def _refused(outcomes: "list[Outcome]") -> Iterator[str]:
+    refused = [(one, tile, why) for one in outcomes for tile, why in one.dropped]
+    for one, tile, why in refused[:MAX_DROPPED_SHOWN]:
+        first = why.split("\n")[0][:160]
+        yield f"refused for {one.entry.label}: {tile}: {first}"
+    if len(refused) > MAX_DROPPED_SHOWN:
+        yield f"and {len(refused) - MAX_DROPPED_SHOWN} more were refused."
+
+
+def _written(found: "Tuning", *, dry_run: bool) -> Iterator[str]:
+    if not any(one.is_changed for one in found.outcomes):
+        yield "Nothing is faster than the present tiles; no table was written."
+    elif dry_run:
+        yield "Nothing was written (--dry-run)."
+    for path in found.written:
+        yield f"Written to {path}; it serves from the next start on."
+    for path in found.backups:
+        yield f"The table before is {path}."
+
+
+def _times(us: tuple[float, ...]) -> str:
+    shown = [f"{one:.2f}" for one in us[:3]]
+    return ", ".join(shown) + (", ..." if len(us) > 3 else "")
