@@ -100,7 +100,6 @@ def test_a_chunk_is_timed_when_the_device_is_done_with_it(folder, monkeypatch):
     assert len(waited) == sum(isinstance(one, PromptProgressed) for one in events) == 2
 
 
-
 def test_a_stop_id_ends_the_turn(folder):
     engine = local_engine(FakeModel(lambda c: 301 if len(c) > 13 else counting(c)), folder)
     stop_id = engine._machine.tokenizer.control_ids["<|im_end|>"]
