@@ -78,8 +78,8 @@ def compile_cubin(source: str, target: str, macros: Mapping[str, int]) -> bytes:
     defined = [(name, str(value)) for name, value in sorted(macros.items())]
     key = hashlib.sha256(repr((source, target, defined, _nvrtc_version())).encode()).hexdigest()
     kept = _folder["cubin"] / f"{key}.cubin" if _folder else None
-    if kept is not None and kept.is_file():
-        return kept.read_bytes()
+    if kept is not None and kept.is_file() and (content := kept.read_bytes()):
+        return content
     cubin = _compile(source, target, defined)
     if kept is not None:
         _keep(kept, cubin)
@@ -162,6 +162,7 @@ class CudaKernel:
         self._driver = driver
         self._success = driver.CUresult.CUDA_SUCCESS
         self._configs: dict[Launch, Any] = {}
+        self._lock = threading.Lock()
         self._module = self._done(driver.cuModuleLoadData(cubin))
         self._function = self._done(driver.cuModuleGetFunction(self._module, name.encode()))
         self._shared_bytes = 48 << 10
@@ -181,15 +182,16 @@ class CudaKernel:
         if config is None:
             self.allow_shared(shape.shared_bytes)
             config = self._configs[shape] = self._config(shape)
-        config.hStream = torch.cuda.current_stream().cuda_stream
         places = [
             one.address if isinstance(one, TensorMap) else ctypes.addressof(one)
             for one in arguments
         ]
         pointers = (ctypes.c_void_p * len(places))(*places)
-        launched = self._driver.cuLaunchKernelEx(
-            config, self._function, ctypes.addressof(pointers), 0
-        )
+        with self._lock:
+            config.hStream = torch.cuda.current_stream().cuda_stream
+            launched = self._driver.cuLaunchKernelEx(
+                config, self._function, ctypes.addressof(pointers), 0
+            )
         if launched[0] != self._success:
             raise RuntimeError(f"launch of {shape} failed: {launched[0].name}")
 
@@ -272,7 +274,7 @@ def _compile(source: str, target: str, macros: list[tuple[str, str]]) -> bytes:
 
 def _keep(path: Path, content: bytes) -> None:
     """Write a file whole or not at all; losing it costs a compilation."""
-    part = path.with_suffix(f".{os.getpid()}.part")
+    part = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part.write_bytes(content)

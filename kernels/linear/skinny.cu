@@ -184,7 +184,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         if constexpr (FORMAT == FP8_BLOCK) {
 #pragma unroll
           for (int j = 0; j < TILES; ++j) {
-            const int half = j % PAIR, within = weight_tile(p, base + j) / 8 - weight_tile(p, first + half) / 8;
+            const int half = j % PAIR, at = weight_tile(p, base + j) / 8 - weight_tile(p, first + half) / 8;
+            const int within = min(at, scale_rows - 1);  // tiles beyond the team's are computed, not used
             block_scale[j] = block_scales[(half * scale_rows + within) * SLICE + s];
           }
         }

@@ -47,7 +47,8 @@ def skinny_linear(
         paired: the weight is gate over up, each [N/2, K] with N/2 a multiple of 16; the result is
             silu(gate) * up.
         overlap: start before the previous kernel of the stream has ended, and let the next one
-            start early (programmatic dependent launch). Changes no bit.
+            start early (programmatic dependent launch). Changes no bit. The weight is read before
+            that kernel ends, so it must not be what writes the weight.
         out: bf16 or fp32 [T, N] to write into, or bf16 [T, N/2] of a pair. None allocates bf16.
 
     Returns:
@@ -83,6 +84,8 @@ def skinny_linear(
         x=x, weight=weight.codes, out=out, residual=out if residual is None else residual
     )
     _expect_product(name, x, weight, out, N)
+    if residual is not None and out.dtype == torch.float32:
+        raise ValueError(f"{name}: got a residual for fp32 results, which add none; write bf16")
     if paired and residual is not None:
         raise ValueError(f"{name}: got a residual for a pair, which adds none; add it afterwards")
     if paired and (num_outputs(weight) % (2 * TILE_ROWS) or out.dtype != torch.bfloat16):

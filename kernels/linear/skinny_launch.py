@@ -11,8 +11,10 @@ from kernels.common import nvrtc
 from kernels.common.nvrtc import CudaKernel, Launch
 from kernels.linear.formats import TILE_ROWS
 from kernels.linear.tile import (
+    MAX_SHARED_BYTES,
     SkinnyProblem,
     SkinnyTile,
+    fits,
     macros,
     num_teams,
     shared_bytes,
@@ -123,12 +125,30 @@ def _plan(
 ) -> _Plan:
     """Work out a launch once: in a round the host has some 10 us for each."""
     problem = SkinnyProblem(*size, paired=epilogue == SILU_PAIR)
+    num_sms = _sized_for(tile, problem, device)
     kernel = load(tile, problem, epilogue, fp32_out, overlap, device)
-    num_sms = int(torch.cuda.get_device_properties(device).multi_processor_count)
     teams = num_teams(tile, problem, num_sms)
     shared = shared_bytes(tile, problem, num_sms)
     shape = Launch(teams * tile.splits, tile.warps * 32, shared, tile.splits, overlap)
     return _Plan(kernel, problem, teams, shape)
+
+
+def _sized_for(tile: SkinnyTile, problem: SkinnyProblem, device: int) -> int:
+    """Return the multiprocessors that a launch shares its tiles out for.
+
+    Those of the device; where the shares of so few do not fit a block's shared memory, those that
+    tiles are chosen for: what finds no room at first follows when room is made. Changes no bit.
+    """
+    large = torch.cuda.get_device_capability(device)[0] in (9, 10)
+    nominal, limit = (132, MAX_SHARED_BYTES[90]) if large else (48, MAX_SHARED_BYTES[121])
+    own = int(torch.cuda.get_device_properties(device).multi_processor_count)
+    for num_sms in (own, max(own, nominal)):
+        if fits(tile, problem, num_sms, limit):
+            return num_sms
+    raise ValueError(
+        f"skinny_linear: {tile} does not fit {problem.format} {problem.N}x{problem.Kp} at "
+        f"{problem.rows} rows; take one of kernels.linear.tile_choice.candidates"
+    )
 
 
 def cubin(
@@ -188,7 +208,7 @@ def _tensor_maps(weight: Weight, box_tiles: int) -> tuple[nvrtc.TensorMap, nvrtc
     codes = weight.codes
     # both places: a model that is freed leaves its codes' address to one with scales elsewhere
     places = tuple(one.data_ptr() for one in weight.tensors()[:2])
-    key = (places, codes.shape, codes.element_size(), box_tiles)
+    key = (format_name(weight), places, codes.shape, box_tiles)
     found = _maps.get(key)
     if found is None:
         row_bytes = codes.shape[1] * codes.element_size()

@@ -20,6 +20,9 @@ BLOCK_BYTES = 4 * BLOCK_ROWS * TILE_ROWS
 TILE_STEP_BYTES = {"nvfp4": 1152, "fp8_block": 2048, "e4m3_row": 2048, "bf16": 4096}
 """Bytes of one tile x one step in the ring, NVFP4's scales included."""
 
+CLUSTERS = (1, 2, 4, 8)
+"""Blocks that a cluster may have."""
+
 MAX_SHARED_BYTES = {90: 232_448, 121: 101_376}
 """Dynamic shared memory that a block may ask for, by compute capability."""
 
@@ -189,7 +192,8 @@ def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_byte
     """Say whether a launch is possible: its shared memory, and pairs not torn apart."""
     torn = problem.paired and tile.tiles % 2
     barriers = 8 * (tile.buffers + tile.warps * tile.stages)
-    if torn or barriers > BARRIER_BYTES:
+    possible = tile.splits in CLUSTERS and tile.buffers >= 2 and tile.stages >= 2
+    if torn or not possible or barriers > BARRIER_BYTES:
         return False
     return shared_bytes(tile, problem, num_sms) <= max_shared_bytes
 

@@ -1,0 +1,77 @@
+"""A launch is worked out from the device and the tile, and refused before it can go wrong."""
+
+import types
+
+import pytest
+import torch
+
+from kernels.linear import skinny_launch
+from kernels.linear.skinny import skinny_linear
+from kernels.linear.tile import SkinnyProblem, SkinnyTile, num_teams, shared_bytes
+from kernels.linear.timed import random_weight
+
+TILE = SkinnyTile(2, 20, 2, 2, "registers", 2)
+GATE_AND_UP = SkinnyProblem(34816, 5120, "nvfp4", 16)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Pretend to be a Hopper GPU of so many multiprocessors."""
+
+    def pretend(num_sms):
+        properties = types.SimpleNamespace(multi_processor_count=num_sms)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda *_: properties)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (9, 0))
+
+    return pretend
+
+
+def test_tiles_are_shared_among_the_multiprocessors_that_are_there(gpu):
+    gpu(132)
+    assert skinny_launch._sized_for(TILE, GATE_AND_UP, 0) == 132
+
+
+def test_a_smaller_gpu_takes_a_second_wave_where_longer_shares_do_not_fit(gpu):
+    gpu(78)
+    assert shared_bytes(TILE, GATE_AND_UP, 78) > 232_448
+    num_sms = skinny_launch._sized_for(TILE, GATE_AND_UP, 0)
+    assert shared_bytes(TILE, GATE_AND_UP, num_sms) <= 232_448
+    assert num_teams(TILE, GATE_AND_UP, num_sms) > 78 // 2
+
+
+@pytest.mark.parametrize(
+    "tile",
+    [
+        SkinnyTile(2, 20, 4, 4, "registers", 2),  # shared memory
+        SkinnyTile(1, 32, 1, 4, "registers", 2),  # barriers
+        SkinnyTile(3, 8, 1, 2, "registers", 2),  # no such cluster
+        SkinnyTile(1, 8, 1, 2, "registers", 1),  # would wait for itself
+    ],
+)
+def test_an_impossible_tile_is_refused_before_the_launch(gpu, tile):
+    gpu(132)
+    with pytest.raises(ValueError, match=r"does not fit nvfp4 34816x5120 at 16 rows; take one of"):
+        skinny_launch._sized_for(tile, GATE_AND_UP, 0)
+
+
+def test_maps_tell_formats_apart_at_the_same_addresses(monkeypatch):
+    """Codes of FP8 and of NVFP4 with twice the inputs have one shape and one element size."""
+    monkeypatch.setattr(skinny_launch, "_maps", {})
+    monkeypatch.setattr(skinny_launch.nvrtc, "byte_map", lambda *arguments: arguments)
+    places = [types.SimpleNamespace(data_ptr=lambda at=at: at) for at in (16, 32)]
+    for name, inputs in (("fp8_block", 256), ("nvfp4", 512)):
+        weight = random_weight(256, inputs, name, "cpu", spread=True)
+        monkeypatch.setattr(type(weight), "tensors", lambda self: tuple(places))
+        codes, runs = skinny_launch._tensor_maps(weight, 1)
+        assert (codes == runs) == (name == "fp8_block")
+
+
+def test_what_an_output_cannot_take_is_refused():
+    x = torch.zeros(1, 128, dtype=torch.bfloat16)
+    weight = random_weight(32, 128, "bf16", "cpu", spread=False)
+    residual = torch.zeros(1, 32, dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match="a residual for fp32 results"):
+        skinny_linear(x, weight, residual=residual, out=torch.zeros(1, 32))
+    half = torch.zeros(1, 16, dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match="a residual for a pair"):
+        skinny_linear(x, weight, residual=half, paired=True, out=half.clone())
