@@ -137,7 +137,8 @@ async def test_a_replay_shows_the_same_figures(seat, tmp_path):
         await asyncio.sleep(0)
     worker.close()
     app.chat.close()
-    assert not (tmp_path / "none").exists()
+    kept = [path.suffix for path in (tmp_path / "none").rglob("*")]
+    assert not {".jsonl", ".trace"} & set(kept)  # a draft may be: it is on disk while it is typed
 
 
 async def test_escape_ends_the_replay_after_the_turn(seat, tmp_path):
