@@ -16,9 +16,9 @@ from engine.families import RedKernelError, first_fault, prove
 from engine.measure import cache_bytes
 from engine.tune_entries import Entry, Outcome, ratio
 from kernels.common.case import Case, Tensors
-from kernels.common.compare import beyond_tolerance, different_bits
+from kernels.common.compare import different_bits
 from kernels.common.problem import Problem, Tile
-from kernels.common.proofs import SEED
+from kernels.common.proofs import SEED, beyond_truth
 from kernels.common.timing import Timing, num_cold_copies
 
 MIN_GAIN = 0.02
@@ -31,7 +31,7 @@ Timer = Callable[[Sequence[Callable[[], object]], str], Timing]
 
 
 class GroupSweep:
-    """Sweep entries that share one reduction order.
+    """Sweep entries that share one reduction order: `run` once, then look at the outcomes.
 
     Args:
         entries: of one tunable, equal in every key field that the order may depend on.
@@ -208,7 +208,8 @@ class GroupSweep:
         known = self._orders.get(order)
         fault = _first_difference(case, outputs.tensors, known) if known else None
         if known is None:
-            fault = _first_error(entry, rows, outputs.tensors)
+            op = entry.family.ops[case.op]
+            fault = beyond_truth(op, case, rows, outputs.tensors)
         fault = fault or outputs.written_outside()
         if fault is None and known is None:
             self._orders[order] = outputs.tensors
@@ -225,14 +226,5 @@ def _first_difference(case: Case, got: Tensors, want: Tensors) -> str | None:
         own = _rows(got[spec.name], spec.axes, num_rows)
         other = _rows(want[spec.name], spec.axes, num_rows)
         if fault := different_bits(own, other, spec.axes):
-            return f"{spec.name}: {fault}"
-    return None
-
-
-def _first_error(entry: Entry, inputs: Tensors, got: Tensors) -> str | None:
-    truth = entry.family.ops[entry.case.op].truth({k: v.cpu() for k, v in inputs.items()})
-    for spec in entry.case.outputs:
-        want = truth[spec.name]
-        if fault := beyond_tolerance(got[spec.name], want, entry.case.tolerance, spec.axes):
             return f"{spec.name}: {fault}"
     return None

@@ -60,6 +60,9 @@ def read_source(path: Path) -> str:
 
     Args:
         path: a .cu file; `#include "name"` names a file of its folder, each included once.
+
+    Raises:
+        OSError: the source, or a header that it names, does not read.
     """
     return _inlined(path, set())
 
@@ -72,8 +75,11 @@ def compile_cubin(source: str, target: str, macros: Mapping[str, int]) -> bytes:
         target: "sm_90a", "sm_121a" and so on.
         macros: names and values defined before the first line.
 
+    Returns:
+        The cubin: one ELF file with every kernel of the source.
+
     Raises:
-        CompileError: NVRTC is missing or refuses the source.
+        CompileError: NVRTC or CUDA's headers are missing, or NVRTC refuses the source.
     """
     defined = [(name, str(value)) for name, value in sorted(macros.items())]
     key = hashlib.sha256(repr((source, target, defined, _nvrtc_version())).encode()).hexdigest()
@@ -126,6 +132,9 @@ def byte_map(
         row_bytes: bytes of a row and from row to row, a multiple of 16.
         box_rows: rows of one copy, at most 256.
         box_bytes: bytes of a row in one copy, a multiple of 16 and at most 256.
+
+    Raises:
+        RuntimeError: the driver refuses, because a number is not as described; names its error.
     """
     driver = import_module("cuda.bindings.driver")
     wide, narrow = driver.cuuint64_t, driver.cuuint32_t
@@ -156,6 +165,9 @@ class CudaKernel:
         Args:
             cubin: from `compile_cubin`, for this device.
             name: the kernel's C name.
+
+        Raises:
+            RuntimeError: the driver refuses: code for another GPU, or no kernel of that name.
         """
         driver = import_module("cuda.bindings.driver")
         torch.cuda.current_stream()  # makes torch's context current in this thread
@@ -204,13 +216,13 @@ class CudaKernel:
             self._shared_bytes = num_bytes
 
     def resident_clusters(self, shape: Launch) -> int:
-        """Clusters of a shape that the device runs at one time."""
+        """Return the clusters of a shape that the device runs at one time."""
         self.allow_shared(shape.shared_bytes)
         config = self._config(shape)
         return int(self._done(self._driver.cuOccupancyMaxActiveClusters(self._function, config)))
 
     def resident_blocks(self, threads: int, shared_bytes: int) -> int:
-        """Blocks of a size that one multiprocessor runs at one time."""
+        """Return the blocks of a size that one multiprocessor runs at one time."""
         self.allow_shared(shared_bytes)
         query = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
         return int(self._done(query(self._function, threads, shared_bytes)))

@@ -45,7 +45,13 @@ def library_copy(num_bytes: int) -> Peer:
 
 
 def library_product(N: int, K: int, rows: int) -> Peer:
-    """Make the peer that keeps weights in BF16: torch's product, cuBLAS on a GPU."""
+    """Make the peer that keeps weights in BF16: torch's product, cuBLAS on a GPU.
+
+    Args:
+        N: outputs.
+        K: inputs.
+        rows: activation rows.
+    """
     num_bytes = 2 * (N * K + rows * (N + K))
     return Peer("bf16", num_bytes, partial(_products, N, K, rows), devices=("cuda", "cpu"))
 
@@ -58,6 +64,9 @@ def humming_product(format_name: str, N: int, K: int, rows: int) -> Peer:
         N: outputs.
         K: inputs.
         rows: activation rows.
+
+    Raises:
+        KeyError: the format is neither; humming is not stated against it.
     """
     bytes_a_weight = {"nvfp4": 0.5 + 1 / 16, "fp8_block": 1.0}[format_name]
     num_bytes = int(N * K * bytes_a_weight) + 2 * rows * (N + K)

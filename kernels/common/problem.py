@@ -186,7 +186,14 @@ class Tunable:
 def case_calls(
     case: Case, run: Run, num_copies: int, device: str
 ) -> list[Callable[[Tile], object]]:
-    """Make calls on copies of a case's tensors, for a problem that is fully told by its case."""
+    """Make calls on copies of a case's tensors, for a problem that is fully told by its case.
+
+    Args:
+        case: its inputs are drawn once and copied.
+        run: what a call runs.
+        num_copies: calls to make, each on inputs and outputs of its own.
+        device: where the tensors go.
+    """
     drawn = case.draw(0, device)
     return [
         partial(

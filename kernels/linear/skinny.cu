@@ -20,6 +20,13 @@
 #include "skinny_step.cuh"
 #include "skinny_sums.cuh"
 
+// Launch: p.teams clusters of SPLITS blocks of THREADS threads, each with the dynamic shared memory
+// that `shared_bytes` of tile.py counts. A team is one cluster: it computes tiles first to last - 1,
+// each of its blocks over its own part of K.
+//
+// codes  the weight's rows as bytes, [N, Kp x bits / 8]; a box is 64 bytes of 16 x TILES / PAIR rows
+// runs   NVFP4: scale runs as bytes, [ceil(N / 16), Kp]; a box is one run of TILES / PAIR tiles.
+//        Other formats pass any map, which is never read.
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     skinny(const __grid_constant__ Problem p, const __grid_constant__ TensorMap codes,
            const __grid_constant__ TensorMap runs) {
@@ -85,10 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     }
   }
   __syncthreads();
-#if OVERLAP
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+  if constexpr (OVERLAP) wait_for_predecessor();
 
   uint4 held[SOURCE == REGISTERS ? SLICE : 1][ROW_BLOCKS][4];
   unsigned most[ROW_BLOCKS] = {};
@@ -106,20 +110,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         for (int v = 0; v < 4; ++v) most[r] = largest(most[r], x[r][v]);
     }
   }
-#pragma unroll
-  for (int r = 0; r < ROW_BLOCKS; ++r) {
-    if constexpr (SOURCE == REGISTERS && FORMAT != BF16) {
-#pragma unroll
-      for (int s = 0; s < SLICE; ++s)
-        for (int v = 0; v < 4; ++v) most[r] = largest(most[r], held[s][r][v]);
-    }
-    factor[r] = FORMAT == BF16 ? 1.0f : range_factor(most[r]);
-    if constexpr (SOURCE == REGISTERS) {
-#pragma unroll
-      for (int s = 0; s < SLICE; ++s)
-        for (int v = 0; v < 4; ++v) held[s][r][v] = operand(held[s][r][v], factor[r]);
-    }
-  }
+  find_factors(held, most, factor);
   // What undoes a row's factor waits in shared memory until the row's sums are written.
   if (t == 0) {
 #pragma unroll

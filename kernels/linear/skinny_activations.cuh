@@ -47,3 +47,23 @@ __device__ __forceinline__ float range_factor(unsigned most) {
   const int exponent = static_cast<int>(bits >> 23) - 127;
   return __uint_as_float(static_cast<unsigned>(min(14 - exponent, 126) + 127) << 23);
 }
+
+// Find the factor of this lane's row of each block, and turn what registers hold into operands.
+// `most` is the largest magnitude of each row so far, of those that are not held.
+__device__ __forceinline__ void find_factors(uint4 (&held)[SOURCE == REGISTERS ? SLICE : 1][ROW_BLOCKS][4],
+                                             unsigned (&most)[ROW_BLOCKS], float (&factor)[ROW_BLOCKS]) {
+#pragma unroll
+  for (int r = 0; r < ROW_BLOCKS; ++r) {
+    if constexpr (SOURCE == REGISTERS && FORMAT != BF16) {
+#pragma unroll
+      for (int s = 0; s < SLICE; ++s)
+        for (int v = 0; v < 4; ++v) most[r] = largest(most[r], held[s][r][v]);
+    }
+    factor[r] = FORMAT == BF16 ? 1.0f : range_factor(most[r]);
+    if constexpr (SOURCE == REGISTERS) {
+#pragma unroll
+      for (int s = 0; s < SLICE; ++s)
+        for (int v = 0; v < 4; ++v) held[s][r][v] = operand(held[s][r][v], factor[r]);
+    }
+  }
+}

@@ -18,10 +18,10 @@
 #define REGISTERS 0
 #define GLOBAL 1
 
-// Compile-time choices, all given by skinny.py:
-// FORMAT, ROW_BLOCKS (of 8 rows), TILES (of 16 outputs, side by side), WARPS, SPLITS, STAGES,
-// BUFFERS (groups whose sums are under way), SLICE (steps of the longest slice), SOURCE, EPILOGUE,
-// OUT_FP32, OVERLAP, MIN_BLOCKS.
+// Compile-time choices. Of a tile and a problem, by `macros` of tile.py: FORMAT, ROW_BLOCKS (of 8
+// rows), TILES (of 16 outputs, side by side), WARPS, SPLITS, STAGES, BUFFERS (groups whose sums are
+// under way), SLICE (steps of the longest slice), SOURCE, MIN_BLOCKS. Of a launch, by `cubin` of
+// skinny_launch.py: EPILOGUE, OUT_FP32, OVERLAP and, where the target has it, E2M1_CONVERTER.
 
 constexpr int STEP = 128;
 constexpr int CHUNKS = FORMAT == NVFP4 ? 1 : FORMAT == BF16 ? 4 : 2;  // 64-byte pieces of a row's step
@@ -47,6 +47,8 @@ struct alignas(64) TensorMap {
   unsigned char bytes[128];
 };
 
+// Sizes: T = rows, N = n, Kp = 128 steps, teams = clusters of the grid, tiles = ceil(N / 16).
+// `Arguments` of skinny_launch.py has the same fields in the same order.
 struct Problem {
   const __nv_bfloat16* x;         // [T, Kp], row stride x_stride
   const unsigned char* scales;    // e4m3 runs, or fp32 [N/128, Kp/128]

@@ -3,6 +3,12 @@
 
 #include "skinny_problem.cuh"
 
+// Let the next kernel of the stream start, and read nothing of the one before until it has ended.
+__device__ __forceinline__ void wait_for_predecessor() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 struct Cursor {
   int tile, step;  // the group's first tile, and the step within the slice
 };

@@ -142,11 +142,9 @@ def _first_that_serves(
 
 def _shapes(problem: SkinnyProblem, *, hopper: bool) -> list[tuple[int, int]]:
     """Tiles side by side and stages, the best guess first."""
-    most = 3 if hopper and problem.format == "nvfp4" else 2 if problem.format != "bf16" else 1
-    if hopper and problem.format != "nvfp4":
-        most = 1
     if problem.paired:
         return [(2, 3), (2, 2)]
+    most = {"nvfp4": 3 if hopper else 2, "bf16": 1}.get(problem.format, 1 if hopper else 2)
     return [(tiles, stages) for tiles in range(most, 0, -1) for stages in (3, 2)]
 
 

@@ -30,6 +30,8 @@ from kernels.linear.weight import (
 )
 
 GPU = "H200"
+"""What bars are stated for; other GPUs are timed and not judged."""
+
 WIDE = Bar(max_times_rows=(16, 1.25), min_speed_up={"humming": 1.0}, gpu=GPU)
 WIDE_HEAD = Bar(max_times_rows=(16, 1.25), gpu=GPU)
 HEAD = Bar(min_share=0.9, gpu=GPU)
@@ -38,13 +40,15 @@ PROOF_OUTPUTS = 256
 of K and the tile alone, and K is the product's own."""
 
 TUNED_ROWS = (1, 16, 24, 32)
+"""Rows at which an entry is timed, one of each class; 1 stands for 1 to 8, as decode runs it."""
+
 E4M3 = torch.float8_e4m3fn
 
 
 def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
     """Return every product of a model for up to 32 rows, in both formats, fused as in the engine.
 
-    Bars are those of issue 3: shares of read bandwidth for the two largest and the outputs of the
+    Bars: shares of read bandwidth for the two largest and the outputs of the
     mixers, microseconds for the fused groups, a factor over humming-kernels for all others.
     """
     if rows > MAX_ROWS:

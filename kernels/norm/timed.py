@@ -11,7 +11,7 @@ from kernels.norm.problems import add_case, gated_case, rms_case, run_add, run_g
 from kernels.norm.tile import NormTile, candidates, default
 
 BAR = Bar(max_times_floor=1.5)
-"""Issue 4: a norm takes at most this many times an empty launch plus its bytes."""
+"""A norm takes at most this many times an empty launch plus its bytes."""
 
 TUNED_ROWS = (1, 16, 1500)
 """Tokens that an entry is timed at: plain decode, a verify, and a piece of prefill."""
