@@ -148,7 +148,10 @@ def subjects_of(
         found += [_subject(family, one, device) for one in problems]
     if not found:
         names = ", ".join(family.name for family in families)
-        raise RequestError(f"There is nothing to time in {names}.", "Leave out --family.")
+        raise RequestError(
+            f"There is nothing to time in {names} at {', '.join(map(str, rows))} rows.",
+            "The products are timed for 1 to 32 rows; leave out --family to time every family.",
+        )
     return found
 
 

@@ -15,7 +15,7 @@ HOW_TO_GIVE = (
 )
 
 NO_LOADER = "No loader reads files in these formats yet."
-BENCH_INSTEAD = "'qwen38 bench round --shape 27b --profile NAME' builds such weights to measure."
+BENCH_INSTEAD = "'qwen38 bench round --profile NAME' builds such weights to measure."
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ def read_table(family: str, capability: tuple[int, int]) -> tuple[dict[str, Any]
 def tile_notice(capability: tuple[int, int]) -> str:
     """What a person should know about the tiles of this GPU.
 
-    Empty when the tables that ship serve alone.
+    Empty when measured tables that ship serve alone.
     """
     own = [_user_tiles(family, capability) for family in FAMILY_MODULES]
     said = [one.notice for one in own if one.notice]
@@ -52,7 +52,23 @@ def tile_notice(capability: tuple[int, int]) -> str:
         besides = "other kernels run" if any(one.table for one in own) else "kernels run"
         said.append(f"No tile table was measured for sm_{major}{minor}: {besides} with default "
                     "tiles; 'qwen38 tune' measures one.")  # fmt: skip
+    guessed = [name for name in FAMILY_MODULES if _is_guess(name, capability)]
+    if guessed:
+        names = " and ".join(guessed)
+        said.append(f"The tiles of {names} for this GPU are defaults that nobody measured; "
+                    "'qwen38 tune' measures them.")  # fmt: skip
     return " ".join(said)
+
+
+def _is_guess(family: str, capability: tuple[int, int]) -> bool:
+    """Say whether a family runs with a shipped table of which no row was measured."""
+    rows = shipped_table(family, capability)
+    told = [str(row.get("note", row.get("source", ""))) for row in rows]
+    return (
+        bool(rows)
+        and not _user_tiles(family, capability).table
+        and all("not measured" in one for one in told)
+    )
 
 
 def tuned_arithmetic(capability: tuple[int, int]) -> tuple[str, ...]:

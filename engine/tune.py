@@ -179,7 +179,7 @@ def _row(outcome: Outcome, measured: Mapping[str, Any], shipped: Sequence[Row]) 
         "problems": [_sizes(one.sizes) for one in entry.problems],
         "us": [round(one, 3) for one in outcome.us],
         "before_us": [round(one, 3) for one in outcome.before_us],
-        "source": f"tuned on {where}{driver}{clock}, {measured['date']}",
+        "note": f"tuned on {where}{driver}{clock}, {measured['date']}",
     }
 
 

@@ -9,6 +9,7 @@ from app.report import FAILED, OK
 from app.streams import is_terminal, write_data
 from app.visible import visible_line
 from engine.errors import RequestError, nearest
+from engine.settings.declared import load_settings
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -28,6 +29,7 @@ def check(
             f"--device is '{device}', expected one of {', '.join(DEVICES)}.",
             nearest(device, DEVICES),
         )
+    load_settings()  # refuses what is misspelt, as every command does
     from engine import check as checks
     from engine.doctor import has_cuda
 
@@ -36,7 +38,11 @@ def check(
     chosen = "cuda" if device == "cuda" or (device == "auto" and has_cuda()) else "cpu"
     counter = _Counter()
     try:
-        report = checks.run_checks(family, chosen, lambda finding: counter.step(finding.family))
+        report = checks.run_checks(
+            list(dict.fromkeys(family)) if family else None,
+            chosen,
+            lambda finding: counter.step(finding.family),
+        )
     except ValueError as problem:
         raise RequestError(f"{problem}".rstrip(".") + ".") from None
     finally:

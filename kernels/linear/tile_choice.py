@@ -106,7 +106,14 @@ def candidates(problem: SkinnyProblem, capability: tuple[int, int]) -> tuple[Ski
         for buffers in (2, 3)
         if (tiles, buffers) != (4, 3)
     ]
-    return (first, *(tile for tile in found if tile != first and _serves(tile, problem, hopper)))
+    good = [tile for tile in found if _serves(tile, problem, hopper)]
+    if problem.rows > ROW_CLASSES[1]:
+        narrow = replace(problem, rows=ROW_CLASSES[1])
+        twice = [
+            replace(tile, most_rows=narrow.rows) for tile in found if _serves(tile, narrow, hopper)
+        ]
+        good += twice
+    return tuple(dict.fromkeys((first, *good)))
 
 
 def registers(tile: SkinnyTile, problem: SkinnyProblem) -> int:
