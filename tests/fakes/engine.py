@@ -182,8 +182,11 @@ class _Turn:
         )
 
     def _wait(self, seconds: float) -> None:
-        if seconds:
-            self.stop.wait(seconds)
+        """Sleep until stopped, without `Event.wait`: a signal's handler may set the event in this
+        very thread, and would then wait for the lock that the waiting thread holds."""
+        end = time.monotonic() + seconds
+        while not self.stop.is_set() and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, 0.005))
 
 
 def real_checkpoint_engine(scripts: list[Script]) -> ScriptedEngine:

@@ -142,9 +142,11 @@ async def test_a_refused_message_goes_back_into_the_box(seat):
 async def test_a_message_refused_while_the_chat_closes_is_the_draft(seat):
     async with seat(Script(refuses=RequestError("Too long."))) as s:
         await s.idle()
-        s.app.tick = lambda: None
+        drain = s.app._worker.drain
+        s.app._worker.drain = list  # the screen's clock takes nothing
         s.app.chat.submit("too long")
         await s.until(lambda: bool(s.app._worker._events))
+        s.app._worker.drain = drain
         s.app.chat.close()
         session = s.app.chat.session
         assert (session.path_messages(), session.draft) == ([], "too long")
