@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
+from kernels.linear.arguments import expect_rows
 from kernels.linear.formats import STEP, TILE_ROWS
 from kernels.linear.reference import dequantise
 from kernels.linear.weight import (
@@ -95,12 +96,7 @@ def expanded_linear(
         One launch and one library product on the current stream; overwrites `buffer`.
     """
     axes = Axes("expanded_linear")
-    axes.tensor("x", x, ("T", "K"), BF16, "pass hidden states as bf16 rows")
-    if x.shape[1] != weight.K:
-        raise ValueError(
-            f"expanded_linear: x must be [T, K] = [any, {weight.K}] for this weight, "
-            f"got {list(x.shape)}; pass the rows that feed this projection"
-        )
+    expect_rows(axes, "expanded_linear", x, weight)
     axes.same_device(x=x, weight=weight.codes)
     if buffer is None or isinstance(weight, Bf16Weight):
         wide = expand(weight)

@@ -11,6 +11,7 @@ import torch
 from kernels.common import interpreter
 from kernels.common.expect import Axes
 from kernels.linear import middle_tile as tiles
+from kernels.linear.arguments import expect_output, expect_rows
 from kernels.linear.formats import STEP
 from kernels.linear.middle_tile import MiddleTile
 from kernels.linear.reference import dequantise, linear_reference
@@ -25,7 +26,6 @@ from kernels.linear.weight import (
     padded_inputs,
 )
 
-ACTIVATION = (torch.bfloat16,)
 OUT = (torch.bfloat16, torch.float32)
 SLICE_BLOCK = 1024
 """Outputs that one program adds up when K was split."""
@@ -71,20 +71,9 @@ def middle_linear(
         the tile splits K; safe in graph capture when `out` is given.
     """
     axes = Axes("middle_linear")
-    axes.tensor("x", x, ("T", "K"), ACTIVATION, "pass hidden states as bf16 rows")
-    if x.shape[1] != weight.K:
-        raise ValueError(
-            f"middle_linear: x must be [T, K] = [any, {weight.K}] for this weight, "
-            f"got {list(x.shape)}; pass the rows that feed this projection"
-        )
-    num_rows, N = x.shape[0], num_outputs(weight)
-    out = x.new_empty((num_rows, N)) if out is None else out
-    axes.tensor("out", out, ("T", "N"), OUT, "allocate it as bf16 [T, N]")
-    if out.shape[1] != N:
-        raise ValueError(
-            f"middle_linear: out must be [T, N] = [{num_rows}, {N}], got {list(out.shape)}; "
-            "allocate it for this weight"
-        )
+    expect_rows(axes, "middle_linear", x, weight)
+    out = expect_output(axes, "middle_linear", x, weight, out, OUT)
+    num_rows = x.shape[0]
     axes.same_device(x=x, weight=weight.codes, out=out)
     if not (x.is_cuda or interpreter.is_installed()):
         return out.copy_(linear_reference(x, dequantise(weight)))

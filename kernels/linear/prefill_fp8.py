@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
+from kernels.linear.arguments import expect_output, expect_rows
 from kernels.linear.formats import STEP
 from kernels.linear.reference import e4m3_values
 from kernels.linear.weight import Fp8BlockWeight, num_outputs, padded_inputs
@@ -84,25 +85,14 @@ def fp8_prefill_linear(
         Two launches on the current stream and a workspace of T * Kp codes and their scales.
     """
     axes = Axes("fp8_prefill_linear")
-    axes.tensor("x", x, ("T", "K"), BF16, "pass hidden states as bf16 rows")
     if not isinstance(weight, Fp8BlockWeight):
         raise TypeError(
             f"fp8_prefill_linear: weight must be an Fp8BlockWeight, got {type(weight).__name__}; "
             "use middle_linear or expanded_linear for other formats"
         )
-    if x.shape[1] != weight.K:
-        raise ValueError(
-            f"fp8_prefill_linear: x must be [T, K] = [any, {weight.K}] for this weight, "
-            f"got {list(x.shape)}; pass the rows that feed this projection"
-        )
-    num_rows, N = x.shape[0], num_outputs(weight)
-    out = x.new_empty((num_rows, N)) if out is None else out
-    axes.tensor("out", out, ("T", "N"), BF16, "allocate it as bf16 [T, N]")
-    if out.shape[1] != N:
-        raise ValueError(
-            f"fp8_prefill_linear: out must be [T, N] = [{num_rows}, {N}], got {list(out.shape)}; "
-            "allocate it for this weight"
-        )
+    expect_rows(axes, "fp8_prefill_linear", x, weight)
+    out = expect_output(axes, "fp8_prefill_linear", x, weight, out, BF16)
+    num_rows, N = out.shape
     if tile.tile_n not in (32, 64, 128):
         raise ValueError(
             f"fp8_prefill_linear: {tile} spans two block scales; take tile_n of 32, 64 or 128"

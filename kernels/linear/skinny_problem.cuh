@@ -36,7 +36,6 @@ constexpr int CODES_BYTES = TILES * TILE_BYTES;
 constexpr int STAGE_BYTES = CODES_BYTES + TILES * RUN_BYTES;
 constexpr int BLOCK_FLOATS = 128;  // sums of 16 outputs and 8 rows
 constexpr int WARP_FLOATS = TILES * ROW_BLOCKS * BLOCK_FLOATS;
-constexpr int OUTPUTS = ROW_BLOCKS * 128;  // of a tile
 constexpr int THREADS = WARPS * 32;
 constexpr int UNROLLED = SOURCE == REGISTERS ? SLICE : 1;  // registers are indexed by constants only
 constexpr int BARRIER_BYTES = 1024;
