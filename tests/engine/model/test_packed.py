@@ -21,9 +21,9 @@ SM_90, SM_121 = (9, 0), (12, 1)
     [
         (SM_90, 1, "skinny", "read once"),
         (SM_90, 32, "skinny", "read once"),
-        (SM_90, 33, "middle", "33 to 128"),
-        (SM_90, 128, "middle", "decoded while multiplied"),
-        (SM_90, 129, "expand", "more than 128"),
+        (SM_90, 33, "middle", "33 to 512"),
+        (SM_90, 512, "middle", "decoded while multiplied"),
+        (SM_90, 513, "expand", "more than 512"),
         (SM_121, 32, "skinny", "read once"),
         (SM_121, 33, "middle", "33 to 1024"),
         (SM_121, 1025, "expand", "library product"),
