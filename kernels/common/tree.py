@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
+from kernels.common.staged import StagedTable
+
 MAX_NODES = 32
 """Rows of a tree."""
 
@@ -115,35 +117,37 @@ class TreeTables:
         saves: int32 [32].
         restores: int32 [32].
         paths: int32 [32, 32], entry [row, depth] for depths up to the row's own; 0 beyond.
+        plan: what the tables hold.
+
+    Rows beyond the plan's keep what an earlier plan left: nothing reads them.
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._all = torch.zeros((4 + MAX_NODES) * MAX_NODES, dtype=torch.int32, device=device)
-        rows = self._all.view(-1, MAX_NODES)
+        self._table = StagedTable((4 + MAX_NODES) * MAX_NODES, device)
+        rows = self._table.values.view(-1, MAX_NODES)
         self.parents, self.depths, self.saves, self.restores = rows[:4]
         self.paths = rows[4:]
-        self._staged = torch.zeros(
-            self._all.shape, dtype=torch.int32, pin_memory=device.type == "cuda"
-        )
-        self._plan: TreePlan | None = None
-        self.load(plan_chain(MAX_NODES))
+        self.plan = plan_chain(MAX_NODES)
+        self._load()
 
     def load(self, plan: TreePlan) -> None:
         """Copy a plan to the device, in the order of the current stream.
 
-        Rows beyond the plan's keep what an earlier plan left: nothing reads them. The caller has
-        waited for the kernels that read the plan before.
+        A chain is not copied after a longer one: its tables begin alike.
         """
-        if plan == self._plan:
+        held = self.plan
+        if plan == held or (plan.is_chain and held.is_chain and plan.num_nodes <= held.num_nodes):
             return
-        rows = self._staged.view(-1, MAX_NODES)
-        count = plan.num_nodes
-        for table, values in enumerate((plan.parents, plan.depths, plan.saves, plan.restores)):
-            rows[table, :count] = torch.tensor(values, dtype=torch.int32)
-        for row, path in enumerate(plan.paths):
-            rows[4 + row, : len(path)] = torch.tensor(path, dtype=torch.int32)
-        self._all.copy_(self._staged, non_blocking=True)
-        self._plan = plan
+        self.plan = plan
+        self._load()
+
+    def _load(self) -> None:
+        rest = (0,) * (MAX_NODES - self.plan.num_nodes)
+        rows = (self.plan.parents, self.plan.depths, self.plan.saves, self.plan.restores)
+        values = [value for row in rows for value in (*row, *rest)]
+        for path in self.plan.paths:
+            values += (*path, *[0] * (MAX_NODES - len(path)))
+        self._table.load(values)
 
 
 def _slots(parents: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
