@@ -10,7 +10,7 @@ from functools import cache
 
 import torch
 
-from kernels.common import domain
+from kernels.common import domain, exact_torch
 from kernels.common.case import Case, Tensors
 from kernels.common.family import Family, Op
 from kernels.linear.ahead import compile_ahead, variants_of
@@ -24,7 +24,9 @@ from kernels.linear.problems import (
     run_middle,
     run_pair,
     run_prefill,
+    run_silu_mul,
     run_skinny,
+    silu_mul_case,
     weight_parts,
 )
 from kernels.linear.reference import (
@@ -38,6 +40,7 @@ from kernels.linear.truth import (
     truth_middle,
     truth_pair,
     truth_prefill,
+    truth_silu_mul,
     truth_skinny,
 )
 
@@ -134,7 +137,21 @@ def _dequantised(inputs: Tensors) -> Tensors:
     return {"out": e4m3_row_dequantise(*parts) if by_row else fp8_block_dequantise(*parts)}
 
 
-CASES = (*_skinny_on_cpu(), *_skinny_on_gpu(), *_others())
+def _silu_mul() -> Iterator[Case]:
+    """One row and several, a ragged width, a feed-forward layer of the 27B, hostile gates."""
+    for rows, width in ((1, 17408), (3, 1027), (16, 1024), (300, 17408)):
+        yield silu_mul_case(rows, width)
+    for values in domain.HOSTILE:
+        yield silu_mul_case(3, 1040, values)
+
+
+def _silu_mul_model(inputs: Tensors) -> Tensors:
+    """Compute silu_mul in the kernel's own steps."""
+    gated = exact_torch.silu(inputs["gate"].float()).bfloat16()
+    return {"out": gated * inputs["up"]}
+
+
+CASES = (*_skinny_on_cpu(), *_skinny_on_gpu(), *_others(), *_silu_mul())
 
 
 @cache
@@ -166,6 +183,7 @@ FAMILY = Family(
         "middle_linear": Op(run_middle, truth_middle),
         "fp8_prefill_linear": Op(run_prefill, truth_prefill),
         "expand": Op(run_expand, truth_expand, _dequantised),
+        "silu_mul": Op(run_silu_mul, truth_silu_mul, _silu_mul_model),
     },
     cases=CASES,
     laws=(*LAWS, *LAUNCH_LAWS),

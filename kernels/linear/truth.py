@@ -184,3 +184,9 @@ def truth_expand(inputs: Tensors) -> Tensors:
     """State a weight's values."""
     num_outputs = (inputs["values"] if "values" in inputs else inputs["codes"]).shape[0]
     return {"out": weight_rows(inputs, slice(0, num_outputs))}
+
+
+def truth_silu_mul(inputs: Tensors) -> Tensors:
+    """State silu(gate) * up."""
+    gate = inputs["gate"].double()
+    return {"out": gate * torch.sigmoid(gate) * inputs["up"].double()}

@@ -3,11 +3,13 @@
 Rows of a block share nothing but the weight, and the sum of squares runs over one fixed tree, so a
 row's bits depend on the row alone: not on how many rows the call has, nor on the tile. Addresses
 are int64. Row and head counts are not specialised: one binary serves every count. Launch with
-`NormTile.constants` and `NormTile.options`.
+`NormTile.constants` and `NormTile.options`. With OVERLAP a kernel reads its weight before it waits
+for the kernel before it.
 """
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.common.exact import silu, sum_rows
 from kernels.common.typing import constexpr
@@ -36,13 +38,17 @@ def rms_norm_kernel(
     ROWS: constexpr,
     FOLDS: constexpr,
     PAIRS: constexpr,
+    OVERLAP: constexpr,
 ) -> None:
     """Write x / rms(x) * (1 + weight); one rounding to bf16."""
     rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
     cols = tl.arange(0, LANES)[None, :]
     mask = (rows < num_rows) & (cols < WIDTH)
-    x = tl.load(x_ptr + rows * stride_x_row + cols, mask=mask, other=0.0).to(tl.float32)
     weight = tl.load(weight_ptr + cols, mask=cols < WIDTH, other=0.0).to(tl.float32)
+    if OVERLAP:
+        gdc_launch_dependents()
+        gdc_wait()
+    x = tl.load(x_ptr + rows * stride_x_row + cols, mask=mask, other=0.0).to(tl.float32)
     normed = x * _inverse_rms(x, eps, WIDTH, ROWS, FOLDS, PAIRS)
     out = (normed * (1.0 + weight)).to(tl.bfloat16)
     tl.store(out_ptr + rows * stride_out_row + cols, out, mask=mask)
@@ -66,15 +72,19 @@ def add_rms_norm_kernel(
     ROWS: constexpr,
     FOLDS: constexpr,
     PAIRS: constexpr,
+    OVERLAP: constexpr,
 ) -> None:
     """Write the sum rounded to bf16, and the norm of that rounded sum."""
     rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
     cols = tl.arange(0, LANES)[None, :]
     mask = (rows < num_rows) & (cols < WIDTH)
+    weight = tl.load(weight_ptr + cols, mask=cols < WIDTH, other=0.0).to(tl.float32)
+    if OVERLAP:
+        gdc_launch_dependents()
+        gdc_wait()
     x = tl.load(x_ptr + rows * stride_x_row + cols, mask=mask, other=0.0).to(tl.float32)
     residual_at = rows * stride_residual_row + cols
     residual = tl.load(residual_ptr + residual_at, mask=mask, other=0.0).to(tl.float32)
-    weight = tl.load(weight_ptr + cols, mask=cols < WIDTH, other=0.0).to(tl.float32)
     total = (residual + x).to(tl.bfloat16)
     tl.store(residual_out_ptr + rows * stride_residual_out_row + cols, total, mask=mask)
     # the model stores the sum before it normalises it, so the norm reads the rounded one.
@@ -105,6 +115,7 @@ def gated_rms_norm_kernel(
     FOLDS: constexpr,
     PAIRS: constexpr,
     ROUND_PRODUCT: constexpr,
+    OVERLAP: constexpr,
 ) -> None:
     """Write x / rms(x) * weight * silu(gate) with the model's rounding points.
 
@@ -117,9 +128,12 @@ def gated_rms_norm_kernel(
     x_at = token * stride_x_token + head * stride_x_head + cols
     gate_at = token * stride_gate_token + head * stride_gate_head + cols
     out_at = token * stride_out_token + head * stride_out_head + cols
+    weight = tl.load(weight_ptr + cols, mask=cols < WIDTH, other=0.0).to(tl.float32)
+    if OVERLAP:
+        gdc_launch_dependents()
+        gdc_wait()
     x = tl.load(x_ptr + x_at, mask=mask, other=0.0).to(tl.float32)
     gate = tl.load(gate_ptr + gate_at, mask=mask, other=0.0).to(tl.float32)
-    weight = tl.load(weight_ptr + cols, mask=cols < WIDTH, other=0.0).to(tl.float32)
     normed = x * _inverse_rms(x, eps, WIDTH, ROWS, FOLDS, PAIRS)
     scaled = normed.to(tl.bfloat16).to(tl.float32) * weight
     if ROUND_PRODUCT:

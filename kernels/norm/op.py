@@ -28,6 +28,7 @@ def rms_norm(
     eps: float,
     *,
     tile: NormTile | None = None,
+    overlap: bool = False,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Normalise rows by their root mean square and scale them by 1 + weight.
@@ -37,6 +38,8 @@ def rms_norm(
         weight: bf16 or fp32 [D], contiguous: the checkpoint's zero-centred weight.
         eps: added to the mean square.
         tile: launch choice; None for the default of the width. Changes no bit.
+        overlap: start before the previous kernel of the stream has ended (programmatic dependent
+            launch). Changes no bit; every kernel of the stream must then wait as this one does.
         out: bf16 [T, D] to write into, rows contiguous; may be x. None allocates.
 
     Returns:
@@ -71,7 +74,7 @@ def rms_norm(
 
         rms_norm_kernel[(tile.num_programs(num_rows),)](
             x, weight, out, num_rows, x.stride(0), out.stride(0), eps,
-            **tile.constants(axes["D"]), **tile.options(),
+            **tile.constants(axes["D"]), OVERLAP=overlap, **_options(tile, overlap),
         )  # fmt: skip
     return out
 
@@ -83,6 +86,7 @@ def add_rms_norm(
     eps: float,
     *,
     tile: NormTile | None = None,
+    overlap: bool = False,
     out: torch.Tensor | None = None,
     residual_out: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -94,6 +98,8 @@ def add_rms_norm(
         weight: bf16 or fp32 [D], contiguous: zero-centred, as in `rms_norm`.
         eps: added to the mean square.
         tile: launch choice; None for the default of the width. Changes no bit.
+        overlap: start before the previous kernel of the stream has ended (programmatic dependent
+            launch). Changes no bit; every kernel of the stream must then wait as this one does.
         out: bf16 [T, D] for the norm; may be x. None allocates.
         residual_out: bf16 [T, D] for the sum; may be residual. None allocates.
 
@@ -133,7 +139,7 @@ def add_rms_norm(
         add_rms_norm_kernel[(tile.num_programs(num_rows),)](
             x, residual, weight, out, residual_out, num_rows,
             x.stride(0), residual.stride(0), out.stride(0), residual_out.stride(0), eps,
-            **tile.constants(axes["D"]), **tile.options(),
+            **tile.constants(axes["D"]), OVERLAP=overlap, **_options(tile, overlap),
         )  # fmt: skip
     return out, residual_out
 
@@ -145,6 +151,7 @@ def gated_rms_norm(
     eps: float,
     *,
     tile: NormTile | None = None,
+    overlap: bool = False,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Normalise each head's row, scale it by weight and gate it by SiLU.
@@ -157,6 +164,8 @@ def gated_rms_norm(
         weight: bf16 or fp32 [D], contiguous: plain, not zero-centred.
         eps: added to the mean square.
         tile: launch choice; None for the default of the width. Changes no bit.
+        overlap: start before the previous kernel of the stream has ended (programmatic dependent
+            launch). Changes no bit; every kernel of the stream must then wait as this one does.
         out: bf16 [T, H, D] to write into; may be x. None allocates.
 
     Returns:
@@ -194,14 +203,18 @@ def gated_rms_norm(
         gated_rms_norm_kernel[(tile.num_programs(num_rows),)](
             x, gate, weight, out, num_rows, axes["H"], x.stride(0), x.stride(1),
             gate.stride(0), gate.stride(1), out.stride(0), out.stride(1), eps,
-            **tile.constants(axes["D"]), **tile.options(),
-            ROUND_PRODUCT=weight.dtype == torch.bfloat16,
+            **tile.constants(axes["D"]), OVERLAP=overlap,
+            ROUND_PRODUCT=weight.dtype == torch.bfloat16, **_options(tile, overlap),
         )  # fmt: skip
     return out
 
 
 def _on_kernels(x: torch.Tensor) -> bool:
     return x.is_cuda or interpreter.is_installed()
+
+
+def _options(tile: NormTile, overlap: bool) -> dict[str, int | bool]:
+    return {**tile.options(), "launch_pdl": overlap}
 
 
 def _fitting(function: str, tile: NormTile | None, width: int) -> NormTile:

@@ -28,12 +28,19 @@ ROWS = sorted(
 
 @cache
 def compiled(
-    op: str, width: int, chosen: NormTile, capability: int, weight: str = "*bf16"
+    op: str,
+    width: int,
+    chosen: NormTile,
+    capability: int,
+    weight: str = "*bf16",
+    *,
+    overlap: bool = False,
 ) -> Binary:
     names = KERNELS[op].arg_names
     constants = chosen.constants(width)
     if op == "gated_rms_norm":
         constants["ROUND_PRODUCT"] = weight == "*bf16"
+    constants["OVERLAP"] = overlap
     signature = {name: "*bf16" if name.endswith("_ptr") else "i32" for name in names}
     signature |= {"eps": "fp32", "weight_ptr": weight}
     aligned = [name for name in names if name.endswith("_ptr") or name.startswith("stride_")]
@@ -50,6 +57,14 @@ def assert_fits(binary: Binary) -> None:
 @pytest.mark.parametrize(("op", "width", "chosen"), ROWS, ids=str)
 def test_table_row_compiles_without_spills(op, width, chosen, capability):
     assert_fits(compiled(op, width, chosen, capability))
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("op", KERNELS)
+def test_an_overlapped_launch_waits_for_the_kernel_before_it(op, capability):
+    binary = compiled(op, 128, tile.default(128), capability, overlap=True)
+    assert_fits(binary)
+    assert "griddepcontrol.wait" in binary.ptx
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
