@@ -1,0 +1,89 @@
+"""Check the arguments of the convolution, and name what its launches are made of."""
+
+import torch
+
+from kernels.common import interpreter
+from kernels.common.expect import Axes
+
+BF16, FP32, INT32 = (torch.bfloat16,), (torch.float32,), (torch.int32,)
+
+MAX_ROWS = 32
+"""Rows of a record: those of the largest tree."""
+
+TAPS = 4
+"""Taps of the convolution: a window is a row and the three before it."""
+
+
+def checked_layer(
+    axes: Axes,
+    x: torch.Tensor,
+    ab: torch.Tensor,
+    weight: torch.Tensor,
+    decay_rate: torch.Tensor,
+    dt_bias: torch.Tensor,
+) -> Axes:
+    """Check the inputs that both forms have, and bind T, C and H."""
+    axes.tensor("x", x, ("T", "C"), BF16, "pass the q | k | v part of the fused product")
+    axes.tensor("ab", ab, ("T", "2 H"), BF16, "pass the a | b product of the same rows")
+    axes.tensor("weight", weight, ("C", "taps"), BF16, "pass conv1d.weight without its middle axis")
+    axes.tensor("decay_rate", decay_rate, ("H",), FP32, "pass -exp(A_log) of every value head")
+    axes.tensor("dt_bias", dt_bias, ("H",), FP32, "pass the bias of every value head")
+    return axes
+
+
+def expect_width(function: str, axes: Axes) -> None:
+    """Check that heads, channels, gates and taps belong together."""
+    heads, width = 2 * axes["G"] + axes["H"], axes["D"]
+    if (axes["C"], axes["2 H"], axes["taps"]) != (heads * width, 2 * axes["H"], TAPS):
+        raise ValueError(
+            f"{function}: {axes['G']} key and {axes['H']} value heads of {width} have "
+            f"C = {heads * width} channels, 2 H = {2 * axes['H']} gates and {TAPS} taps; got "
+            f"x of {axes['C']}, ab of {axes['2 H']}, weight of {axes['taps']} taps; "
+            "pass q | k | v, a | b and the weight of one layer"
+        )
+
+
+def expect_records(function: str, axes: Axes) -> None:
+    """Check the sizes of what is double-buffered, and of scalars."""
+    got = (axes["halves"], axes["kept"], axes["nodes"])
+    if got != (2, TAPS - 1, MAX_ROWS) or axes["one"] != 1:
+        raise ValueError(
+            f"{function}: tails have 2 halves of 3 rows, records 2 halves of 32 rows and scalars "
+            f"1 element; got {got[0]} halves, {got[1]} and {got[2]} rows, {axes['one']} elements"
+        )
+
+
+def expect_contiguous(function: str, **tensors: torch.Tensor) -> None:
+    """Check tensors that the kernels index without strides."""
+    for name, tensor in tensors.items():
+        if not tensor.is_contiguous():
+            raise ValueError(
+                f"{function}: {name} must be contiguous, got strides {list(tensor.stride())} for "
+                f"{list(tensor.shape)}; call .contiguous() first"
+            )
+
+
+def constants_of(function: str, axes: Axes) -> dict[str, int]:
+    """Return the compile-time constants of a layer's heads; refuse heads that no kernel takes."""
+    width, heads = axes["D"], axes["H"]
+    if width < 16 or width & (width - 1):
+        raise ValueError(
+            f"{function}: the kernel takes heads of a power of two from 16 on, got {width}; "
+            "a model with other heads runs on the CPU"
+        )
+    return {
+        "KEY_HEADS": axes["G"],
+        "VALUE_HEADS": heads,
+        "HEAD_LANES": 1 << (heads - 1).bit_length(),
+        "D": width,
+    }
+
+
+def launch_options(num_warps: int, *, overlap: bool = False) -> dict[str, int | bool]:
+    """Return Triton's launch options; contraction stays off, as `common/exact.py` requires."""
+    return {"num_warps": num_warps, "enable_fp_fusion": False, "launch_pdl": overlap}
+
+
+def on_kernels(x: torch.Tensor) -> bool:
+    """Say whether a tensor goes to the kernels, else to the references."""
+    return x.is_cuda or interpreter.is_installed()

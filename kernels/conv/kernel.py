@@ -1,0 +1,306 @@
+"""Hold the device code of the convolution: one program a row and head, and one a row's gates.
+
+A program of the verify form reads records of one half and writes the other, so programs never
+race; it reads nothing that follows from the number of rows, so a row's bits are its path's alone.
+Sums run over one fixed tree and every step is an IEEE operation (`common/exact.py`): launch with
+`enable_fp_fusion=False`.
+
+A place names a row: from 0 on a row of this call, below 0 a row before it, -1 the newest. A
+window's next older row is then `parents[place]` or `place - 1`, since row 0 follows place -1.
+"""
+
+import triton
+import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+from kernels.common.exact import exp, silu, sum_rows
+from kernels.common.typing import constexpr
+
+
+@triton.jit
+def softplus(x) -> tl.tensor:
+    """Compute log(1 + e^x) in fp32 by IEEE operations alone.
+
+    max(x, 0) + log(1 + z) with z = e^-|x|, and log(1 + z) = 2 atanh(s) with s = z / (2 + z) <= 1/3
+    by its series to s^15 (remainder 1.6e-9 of it). Above 20 the second term is below half a unit:
+    the result is x itself.
+    """
+    z = exp(-tl.abs(x))
+    s = tl.div_rn(z, 2.0 + z)
+    square = s * s
+    p = square * 6.6666666666666667e-02 + 7.6923076923076923e-02
+    p = p * square + 9.0909090909090909e-02
+    p = p * square + 1.1111111111111111e-01
+    p = p * square + 1.4285714285714285e-01
+    p = p * square + 0.2
+    p = p * square + 3.3333333333333333e-01
+    p = p * square + 1.0
+    return tl.where(x > 0.0, x, 0.0) + (2.0 * s) * p
+
+
+@triton.jit
+def log_decay(a, rate, bias) -> tl.tensor:
+    """Compute rate * softplus(a + bias): the logarithm of what a head keeps."""
+    return rate * softplus(a.to(tl.float32) + bias)
+
+
+@triton.jit
+def write_share(b) -> tl.tensor:
+    """Compute the sigmoid of b, rounded to bf16."""
+    return tl.div_rn(1.0, 1.0 + exp(-b.to(tl.float32))).to(tl.bfloat16)
+
+
+@triton.jit
+def _tap(packed, TAP: constexpr) -> tl.tensor:
+    """Take one of the four bf16 taps of an int64 and widen it, which is exact."""
+    bits = ((packed >> (16 * TAP)) & 0xFFFF).to(tl.int32) << 16
+    return bits.to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _convolve(oldest, older, before, newest, packed) -> tl.tensor:
+    """Sum four rows by their taps, oldest first, round to bf16, apply SiLU, round to bf16."""
+    total = oldest.to(tl.float32) * _tap(packed, 0)
+    total += older.to(tl.float32) * _tap(packed, 1)
+    total += before.to(tl.float32) * _tap(packed, 2)
+    total += newest.to(tl.float32) * _tap(packed, 3)
+    return silu(total.to(tl.bfloat16).to(tl.float32)).to(tl.bfloat16)
+
+
+@triton.jit
+def _older(place, parents_ptr) -> tl.tensor:
+    """Return the place of the row that a row follows."""
+    parent = tl.load(parents_ptr + place, mask=place >= 0, other=0)
+    return tl.where(place >= 0, parent, place - 1)
+
+
+@triton.jit
+def _row_before(
+    place, tail_ptr, raw_ptr, pending_rows_ptr, num_pending, WIDTH: constexpr
+) -> tl.tensor:
+    """Return the address of the row at a place below 0: a pending row, or one before those.
+
+    Args:
+        place: int32; from 0 on the address means nothing.
+        tail_ptr: bf16 [3, C], the rows before the pending rows, oldest first.
+        raw_ptr: bf16 [32, C], the rows of the last round.
+        pending_rows_ptr: int32 [32].
+        num_pending: int32.
+        WIDTH: C.
+    """
+    pending = num_pending + place
+    is_pending = (place < 0) & (pending >= 0)
+    row = tl.load(pending_rows_ptr + pending, mask=is_pending, other=0)
+    return tl.where(is_pending, raw_ptr + row * WIDTH, tail_ptr + (3 + pending) * WIDTH)
+
+
+@triton.jit
+def conv_gates_kernel(
+    x_ptr,  # bf16 [T, C]
+    ab_ptr,  # bf16 [T, 2 H]
+    weight_ptr,  # int64 [C]: four bf16 taps
+    decay_rate_ptr,  # fp32 [H]
+    dt_bias_ptr,  # fp32 [H]
+    tails_ptr,  # bf16 [2, 3, C]
+    raw_ptr,  # bf16 [2, 32, C]
+    k_ptr,  # fp32 [2, 32, G, D]
+    decay_ptr,  # fp32 [2, 32, H]
+    parity_ptr,  # int32 [1]
+    num_pending_ptr,  # int32 [1]
+    pending_rows_ptr,  # int32 [32]
+    parents_ptr,  # int32 [32]
+    q_ptr,  # fp32 [T, G, D]
+    v_ptr,  # bf16 [T, H, D]
+    beta_ptr,  # fp32 [T, H]
+    stride_x_row,
+    stride_ab_row,
+    KEY_HEADS: constexpr,
+    VALUE_HEADS: constexpr,
+    HEAD_LANES: constexpr,
+    D: constexpr,
+    PAIRS: constexpr,
+    Q_SCALE: constexpr,
+    OVERLAP: constexpr,
+) -> None:
+    """Write one head of one row, or the gates of one row; row 0 writes the tail before it."""
+    WIDTH: constexpr = (2 * KEY_HEADS + VALUE_HEADS) * D
+    head, row = tl.program_id(0), tl.program_id(1)
+    channels = head * D + tl.arange(0, D)
+    known = channels < WIDTH
+    packed = tl.load(weight_ptr + channels, mask=known, other=0)
+    if OVERLAP:
+        gdc_launch_dependents()
+        gdc_wait()
+    parity = tl.load(parity_ptr)
+    if head == 2 * KEY_HEADS + VALUE_HEADS:
+        lanes = tl.arange(0, HEAD_LANES)
+        mask = lanes < VALUE_HEADS
+        a = tl.load(ab_ptr + row * stride_ab_row + lanes, mask=mask, other=0.0)
+        b = tl.load(ab_ptr + row * stride_ab_row + VALUE_HEADS + lanes, mask=mask, other=0.0)
+        rate = tl.load(decay_rate_ptr + lanes, mask=mask, other=0.0)
+        bias = tl.load(dt_bias_ptr + lanes, mask=mask, other=0.0)
+        decay = exp(log_decay(a, rate, bias))
+        tl.store(decay_ptr + (parity * 32 + row) * VALUE_HEADS + lanes, decay, mask=mask)
+        beta = write_share(b).to(tl.float32)
+        tl.store(beta_ptr + row * VALUE_HEADS + lanes, beta, mask=mask)
+    else:
+        num_pending = tl.load(num_pending_ptr)
+        tail_ptr = tails_ptr + (1 - parity) * (3 * WIDTH)
+        last_ptr = raw_ptr + (1 - parity) * (32 * WIDTH)
+
+        newest = tl.load(x_ptr + row * stride_x_row + channels)
+        one = _older(row, parents_ptr)
+        two = _older(one, parents_ptr)
+        three = _older(two, parents_ptr)
+        # one load serves every source: its address is chosen, not its result.
+        before_ptr = _row_before(one, tail_ptr, last_ptr, pending_rows_ptr, num_pending, WIDTH)
+        first = tl.load(tl.where(one >= 0, x_ptr + one * stride_x_row, before_ptr) + channels)
+        before_ptr = _row_before(two, tail_ptr, last_ptr, pending_rows_ptr, num_pending, WIDTH)
+        second = tl.load(tl.where(two >= 0, x_ptr + two * stride_x_row, before_ptr) + channels)
+        before_ptr = _row_before(three, tail_ptr, last_ptr, pending_rows_ptr, num_pending, WIDTH)
+        third = tl.load(tl.where(three >= 0, x_ptr + three * stride_x_row, before_ptr) + channels)
+
+        y = _convolve(third, second, first, newest, packed)
+        y32 = tl.reshape(y.to(tl.float32), (1, D))
+        length = tl.sqrt_rn(sum_rows(y32 * y32, 1, 0, PAIRS) + 1e-6)
+        unit = tl.reshape(y32 * tl.div_rn(1.0, length), (D,))
+
+        is_q, is_v = head < KEY_HEADS, head >= 2 * KEY_HEADS
+        within = tl.arange(0, D)
+        key_head, value_head = head - KEY_HEADS, head - 2 * KEY_HEADS
+        q_at = (row * KEY_HEADS + head) * D + within
+        tl.store(q_ptr + q_at, unit * Q_SCALE, mask=known & is_q)
+        k_at = ((parity * 32 + row) * KEY_HEADS + key_head) * D + within
+        tl.store(k_ptr + k_at, unit, mask=known & (key_head >= 0) & (value_head < 0))
+        v_at = (row * VALUE_HEADS + value_head) * D + within
+        tl.store(v_ptr + v_at, y, mask=known & is_v)
+
+        tl.store(raw_ptr + (parity * 32 + row) * WIDTH + channels, newest)
+        written_ptr = tails_ptr + parity * (3 * WIDTH) + channels
+        is_first = known & (row == 0)
+        tl.store(written_ptr, third, mask=is_first)
+        tl.store(written_ptr + WIDTH, second, mask=is_first)
+        tl.store(written_ptr + 2 * WIDTH, first, mask=is_first)
+
+
+@triton.jit
+def _chain_row(x_ptr, tail_ptr, at, stride_x_row, channels, mask, WIDTH: constexpr) -> tl.tensor:
+    """Load rows of a chain at int64 places from -3 on."""
+    row = tl.load(x_ptr + at * stride_x_row + channels, mask=mask & (at >= 0), other=0.0)
+    kept = tl.load(tail_ptr + (3 + at) * WIDTH + channels, mask=mask & (at < 0), other=0.0)
+    return tl.where(at >= 0, row, kept)
+
+
+@triton.jit
+def _store_gates(
+    ab_ptr, decay_rate_ptr, dt_bias_ptr, g_ptr, beta_ptr, rows, num_rows, stride_ab_row,
+    VALUE_HEADS: constexpr, HEAD_LANES: constexpr,
+) -> None:  # fmt: skip
+    """Write the log decays and write shares of int64 rows [ROWS, 1]."""
+    lanes = tl.arange(0, HEAD_LANES)[None, :]
+    known = lanes < VALUE_HEADS
+    mask = (rows < num_rows) & known
+    a = tl.load(ab_ptr + rows * stride_ab_row + lanes, mask=mask, other=0.0)
+    b = tl.load(ab_ptr + rows * stride_ab_row + VALUE_HEADS + lanes, mask=mask, other=0.0)
+    rate = tl.load(decay_rate_ptr + lanes, mask=known, other=0.0)
+    bias = tl.load(dt_bias_ptr + lanes, mask=known, other=0.0)
+    tl.store(g_ptr + rows * VALUE_HEADS + lanes, log_decay(a, rate, bias), mask=mask)
+    tl.store(beta_ptr + rows * VALUE_HEADS + lanes, write_share(b), mask=mask)
+
+
+@triton.jit(do_not_specialize=["num_rows"])
+def conv_prefill_kernel(
+    x_ptr,  # bf16 [T, C]
+    ab_ptr,  # bf16 [T, 2 H]
+    weight_ptr,  # int64 [C]: four bf16 taps
+    decay_rate_ptr,  # fp32 [H]
+    dt_bias_ptr,  # fp32 [H]
+    tail_in_ptr,  # bf16 [3, C]
+    q_ptr,  # bf16 [T, G, D]
+    k_ptr,  # bf16 [T, G, D]
+    v_ptr,  # bf16 [T, H, D]
+    g_ptr,  # fp32 [T, H]
+    beta_ptr,  # bf16 [T, H]
+    tail_out_ptr,  # bf16 [3, C]
+    num_rows,
+    stride_x_row,
+    stride_ab_row,
+    stride_q_row,
+    stride_k_row,
+    stride_v_row,
+    KEY_HEADS: constexpr,
+    VALUE_HEADS: constexpr,
+    HEAD_LANES: constexpr,
+    D: constexpr,
+    ROWS: constexpr,
+) -> None:
+    """Write one head of a block of rows, or their gates; the first block writes the tail.
+
+    Only the first block reads the old tail, and it writes the new one behind a barrier: the two
+    may be one tensor.
+    """
+    WIDTH: constexpr = (2 * KEY_HEADS + VALUE_HEADS) * D
+    head = tl.program_id(1)
+    rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
+    if head == 2 * KEY_HEADS + VALUE_HEADS:
+        _store_gates(
+            ab_ptr, decay_rate_ptr, dt_bias_ptr, g_ptr, beta_ptr, rows, num_rows, stride_ab_row,
+            VALUE_HEADS, HEAD_LANES,
+        )  # fmt: skip
+    else:
+        within = tl.arange(0, D)[None, :]
+        channels = head * D + within
+        packed = tl.load(weight_ptr + channels)
+        mask = (rows < num_rows) & (within < D)
+        third = _chain_row(x_ptr, tail_in_ptr, rows - 3, stride_x_row, channels, mask, WIDTH)
+        second = _chain_row(x_ptr, tail_in_ptr, rows - 2, stride_x_row, channels, mask, WIDTH)
+        first = _chain_row(x_ptr, tail_in_ptr, rows - 1, stride_x_row, channels, mask, WIDTH)
+        newest = tl.load(x_ptr + rows * stride_x_row + channels, mask=mask, other=0.0)
+        y = _convolve(third, second, first, newest, packed)
+
+        key_head, value_head = head - KEY_HEADS, head - 2 * KEY_HEADS
+        q_at = rows * stride_q_row + head * D + within
+        tl.store(q_ptr + q_at, y, mask=mask & (key_head < 0))
+        k_at = rows * stride_k_row + key_head * D + within
+        tl.store(k_ptr + k_at, y, mask=mask & (key_head >= 0) & (value_head < 0))
+        v_at = rows * stride_v_row + value_head * D + within
+        tl.store(v_ptr + v_at, y, mask=mask & (value_head >= 0))
+
+        if tl.program_id(0) == 0:
+            last = tl.arange(0, 4)[:, None].to(tl.int64)
+            kept = (last < 3) & (within < D)
+            at = num_rows - 3 + last
+            row = _chain_row(x_ptr, tail_in_ptr, at, stride_x_row, channels, kept, WIDTH)
+            tl.debug_barrier()
+            tl.store(tail_out_ptr + last * WIDTH + channels, row, mask=kept)
+
+
+@triton.jit
+def conv_fold_kernel(
+    tails_ptr,  # bf16 [layers, 2, 3, C]
+    raw_ptr,  # bf16 [layers, 2, 32, C]
+    parity_ptr,  # int32 [1]
+    num_pending_ptr,  # int32 [1]
+    pending_rows_ptr,  # int32 [32]
+    WIDTH: constexpr,
+    LANES: constexpr,
+) -> None:
+    """Write the tail behind the pending rows of some channels of one layer to both halves."""
+    channels = tl.program_id(0) * LANES + tl.arange(0, LANES)
+    layer = tl.program_id(1).to(tl.int64)
+    mask = channels < WIDTH
+    parity, num_pending = tl.load(parity_ptr), tl.load(num_pending_ptr)
+    tails_ptr += layer * (2 * 3 * WIDTH)
+    tail_ptr = tails_ptr + (1 - parity) * (3 * WIDTH)
+    last_ptr = raw_ptr + (layer * 2 + 1 - parity) * (32 * WIDTH)
+    third_ptr = _row_before(-3, tail_ptr, last_ptr, pending_rows_ptr, num_pending, WIDTH)
+    third = tl.load(third_ptr + channels, mask=mask)
+    second_ptr = _row_before(-2, tail_ptr, last_ptr, pending_rows_ptr, num_pending, WIDTH)
+    second = tl.load(second_ptr + channels, mask=mask)
+    first_ptr = _row_before(-1, tail_ptr, last_ptr, pending_rows_ptr, num_pending, WIDTH)
+    first = tl.load(first_ptr + channels, mask=mask)
+    for half in tl.static_range(2):  # pyright: ignore[reportGeneralTypeIssues]
+        written_ptr = tails_ptr + half * (3 * WIDTH) + channels
+        tl.store(written_ptr, third, mask=mask)
+        tl.store(written_ptr + WIDTH, second, mask=mask)
+        tl.store(written_ptr + 2 * WIDTH, first, mask=mask)

@@ -1,0 +1,231 @@
+"""State the laws of the convolution: a row is its path, whatever was computed beside it."""
+
+import random
+
+import torch
+
+from kernels.common import interpreter
+from kernels.common.capture import capture
+from kernels.common.compare import different_bits
+from kernels.common.family import Law
+from kernels.common.tree import MAX_NODES, plan_chain, plan_tree
+from kernels.conv.op import conv_fold
+from kernels.conv.prefill import conv_prefill
+from kernels.conv.rounds import Layer, Rounds, random_tree, small_layer
+
+CUDA_ROWS = range(1, MAX_NODES + 1)
+CPU_ROWS = (1, 2, 5, 9)
+"""Rows of a round that are tried: all on a GPU, few in the interpreter."""
+
+
+def first_difference(
+    got: dict[str, torch.Tensor], want: dict[str, torch.Tensor], names: tuple[str, ...]
+) -> str | None:
+    """Say which tensor differs first."""
+    for name in names:
+        axes = [f"axis {axis}" for axis in range(want[name].ndim)]
+        if fault := different_bits(got[name], want[name], axes):
+            return f"{name}: {fault}"
+    return None
+
+
+OF_A_ROW = ("q", "k", "v", "beta", "decay", "raw")
+OF_A_ROUND = (*OF_A_ROW, "tail")
+
+
+def _rows_differ_from_single_steps(device: str) -> str | None:
+    """Compare every row of chains and trees over rounds with single steps along its path."""
+    layer, chance = small_layer(device, 0), random.Random(1)
+    rounds = Rounds(layer, layer.draw(3, layer.channels))
+    single = rounds.copy()
+    for num_rows in CUDA_ROWS if device == "cuda" else CPU_ROWS:
+        for parents in (plan_chain(num_rows).parents, random_tree(num_rows, chance)):
+            plan = plan_tree(parents)
+            x, ab = layer.rows(num_rows)
+            together = rounds.verify(x, ab, parents)
+            reached: list[Rounds] = []
+            for row, parent in enumerate(parents):
+                step = (reached[parent] if row else single).copy()
+                alone = step.verify(x[row : row + 1], ab[row : row + 1], (-1,))
+                step.accept((0,))
+                reached.append(step)
+                one = {name: together[name][row : row + 1] for name in OF_A_ROW}
+                fault = first_difference(one, alone, OF_A_ROW)
+                if row == 0:
+                    fault = fault or first_difference(together, alone, ("tail",))
+                if fault:
+                    return f"row {row} of {parents} is not its path alone: {fault}"
+            last = chance.randrange(num_rows)
+            rounds.accept(plan.paths[last])
+            single = reached[last]
+    return None
+
+
+def _fold_differs(device: str) -> str | None:
+    """Compare folded tails with those that the next round would write."""
+    layer, chance = small_layer(device, 1), random.Random(2)
+    rounds = Rounds(layer, layer.draw(3, layer.channels))
+    for num_accepted in (1, 2, 3, 5):
+        x, ab = layer.rows(5)
+        rounds.verify(x, ab, plan_chain(5).parents)
+        rounds.accept(tuple(sorted(chance.sample(range(5), num_accepted))))
+        folded = rounds.copy()
+        conv_fold(
+            folded.tails[None], folded.raw[None], folded.parity, folded.num_pending,
+            folded.pending_rows,
+        )  # fmt: skip
+        x, ab = layer.rows(1)
+        tail = rounds.verify(x, ab, (-1,))["tail"]
+        rounds.accept((0,))
+        for half in range(2):
+            if fault := different_bits(folded.tails[half], tail, ("kept", "C")):
+                return f"{num_accepted} pending rows, half {half}: {fault}"
+    return None
+
+
+def _prefill(
+    layer: Layer, x: torch.Tensor, ab: torch.Tensor, tail: torch.Tensor
+) -> dict[str, torch.Tensor]:
+    """Run conv_prefill into views of one tensor; the tail is written in place."""
+    half = layer.key_heads * layer.width
+    y = torch.full_like(x, torch.nan)
+    g = torch.full((len(x), layer.value_heads), torch.nan, device=x.device)
+    beta = x.new_full((len(x), layer.value_heads), torch.nan)
+    parts = (
+        part.unflatten(1, (-1, layer.width))
+        for part in y.split((half, half, x.shape[1] - 2 * half), 1)
+    )
+    q, k, v = parts
+    conv_prefill(
+        x, ab, layer.weight, layer.decay_rate, layer.dt_bias, tail, q=q, k=k, v=v, g=g, beta=beta,
+        tail_out=tail,
+    )  # fmt: skip
+    return {"q": q, "k": k, "v": v, "g": g, "beta": beta, "tail": tail}
+
+
+def _cut_changes_bits(device: str) -> str | None:
+    """Compare a prefill cut anywhere, its tail in place, with the whole.
+
+    The log decay is left out for torch, whose vector loops give an element other bits at another
+    place: a CPU prefill repeats its cuts, as the engine does.
+    """
+    layer = small_layer(device, 2)
+    x, ab = layer.rows(70)
+    tail = layer.draw(3, layer.channels)
+    whole = _prefill(layer, x, ab, tail.clone())
+    on_kernels = device == "cuda" or interpreter.is_installed()
+    names = ("q", "k", "v", "beta", "g")[: 5 if on_kernels else 4]
+    for cuts in ((1, 69), (2, 1, 67), (16, 54), (1, 1, 1, 1, 66)):
+        moving = tail.clone()
+        parts = [
+            _prefill(layer, some, gates, moving)
+            for some, gates in zip(x.split(cuts), ab.split(cuts), strict=True)
+        ]
+        joined = {name: torch.cat([part[name] for part in parts]) for name in names}
+        if fault := first_difference(joined | {"tail": moving}, whole, (*names, "tail")):
+            return f"cut into {cuts}: {fault}"
+    return None
+
+
+def _prefill_differs_from_a_verify(device: str) -> str | None:
+    """Compare v, beta and the next tail of a prefill with those of chains over rounds."""
+    layer = small_layer(device, 3)
+    x, ab = layer.rows(24)
+    tail = layer.draw(3, layer.channels)
+    rounds, parts = Rounds(layer, tail), []
+    for some, gates in zip(x.split(8), ab.split(8), strict=True):
+        parts.append(rounds.verify(some, gates, plan_chain(8).parents))
+        rounds.accept(tuple(range(8)))
+    whole = _prefill(layer, x, ab, tail)
+    steps = {name: torch.cat([part[name] for part in parts]) for name in ("v", "beta")}
+    steps["beta"] = steps["beta"].bfloat16()
+    return first_difference(whole, steps, ("v", "beta"))
+
+
+def _captured_rounds_differ(device: str) -> str | None:
+    """Replay one graph over rounds of changing trees, halves and pending rows."""
+    chance = random.Random(3)
+    for num_rows in (1, 16, 32):
+        layer = small_layer(device, 4)
+        eager = Rounds(layer, layer.draw(3, layer.channels))
+        replayed = eager.copy()
+        x, ab = layer.rows(num_rows)
+        outputs = replayed.outputs(num_rows)
+        graph = capture([lambda r=replayed, x=x, ab=ab, o=outputs: r.launch(x, ab, o)])
+        for _ in range(6):
+            parents = random_tree(num_rows, chance)
+            some_x, some_ab = layer.rows(num_rows)
+            x.copy_(some_x)
+            ab.copy_(some_ab)
+            want = eager.verify(x, ab, parents)
+            half = int(replayed.parity)
+            replayed.parents[:num_rows] = torch.tensor(parents, dtype=torch.int32)
+            for tensor in outputs.values():
+                tensor.fill_(torch.nan)
+            for record in (replayed.tails, replayed.raw, replayed.k, replayed.decay):
+                record[half] = torch.nan
+            graph.replay()
+            got = outputs | {
+                "raw": replayed.raw[half, :num_rows],
+                "k": replayed.k[half, :num_rows],
+                "decay": replayed.decay[half, :num_rows],
+                "tail": replayed.tails[half],
+            }
+            if fault := first_difference(got, want, OF_A_ROUND):
+                return f"{num_rows} rows, tree {parents}: {fault}"
+            path = plan_tree(parents).paths[chance.randrange(num_rows)]
+            eager.accept(path)
+            replayed.accept(path)
+    return None
+
+
+def _overlap_differs(device: str) -> str | None:
+    """Compare two rounds, the second of the first's rows, with and without overlap."""
+    layer = small_layer(device, 5)
+    tail, (x, ab) = layer.draw(3, layer.channels), layer.rows(16)
+
+    def two(rounds: Rounds, outputs: dict[str, torch.Tensor], *, overlap: bool) -> None:
+        for half in (0, 1):
+            rounds.launch(x, ab, outputs, overlap=overlap)
+            rounds.parity.fill_(1 - half)
+
+    def prepared() -> tuple[Rounds, dict[str, torch.Tensor]]:
+        rounds = Rounds(layer, tail)
+        rounds.parents.copy_(torch.arange(-1, MAX_NODES - 1))
+        rounds.pending_rows.copy_(torch.arange(MAX_NODES))
+        rounds.num_pending.fill_(16)
+        rounds.raw[1] = rounds.raw[0] = 0.0
+        return rounds, rounds.outputs(16)
+
+    def written(rounds: Rounds, outputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        named = {"raw": rounds.raw, "k": rounds.k, "decay": rounds.decay, "tail": rounds.tails}
+        return {name: tensor.clone() for name, tensor in (outputs | named).items()}
+
+    rounds, outputs = prepared()
+    two(rounds, outputs, overlap=False)
+    want = written(rounds, outputs)
+    again, twice = prepared()
+    graph = capture([lambda: two(again, twice, overlap=True)])
+    for how in ("eager", "in a graph"):
+        for _ in range(10):
+            again.tails.copy_(Rounds(layer, tail).tails)
+            again.raw.zero_()
+            for tensor in twice.values():
+                tensor.fill_(torch.nan)
+            if how == "eager":
+                two(again, twice, overlap=True)
+            else:
+                graph.replay()
+            if fault := first_difference(written(again, twice), want, OF_A_ROUND):
+                return f"{how}: {fault}"
+    return None
+
+
+LAWS = (
+    Law("a row of a chain or tree is single steps along its path", _rows_differ_from_single_steps),
+    Law("folded tails are those of the next round", _fold_differs),
+    Law("a prefill may be cut anywhere, its tail in place", _cut_changes_bits),
+    Law("a prefill has the values of a verify", _prefill_differs_from_a_verify),
+    Law("one graph serves every round", _captured_rounds_differ, cuda_only=True),
+    Law("overlap with the kernel before changes no bit", _overlap_differs, cuda_only=True),
+)

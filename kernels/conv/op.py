@@ -1,0 +1,217 @@
+"""Offer the convolution with its gates: check arguments, choose the build, launch.
+
+CUDA tensors go to the Triton kernels, CPU tensors to the torch references; in a process whose
+kernels were built for Triton's interpreter (checks only) CPU tensors go to the kernels too.
+"""
+
+import torch
+
+from kernels.common.expect import Axes
+from kernels.conv.arguments import (
+    BF16,
+    FP32,
+    INT32,
+    MAX_ROWS,
+    checked_layer,
+    constants_of,
+    expect_contiguous,
+    expect_records,
+    expect_width,
+    launch_options,
+    on_kernels,
+)
+from kernels.conv.gates_reference import (
+    convolve_reference,
+    gates_reference,
+    places_of,
+    tail_behind_pending_reference,
+    unit_length,
+)
+
+FOLD_LANES = 512
+"""Channels of one program of the fold."""
+
+
+def conv_gates(
+    x: torch.Tensor,
+    ab: torch.Tensor,
+    weight: torch.Tensor,
+    decay_rate: torch.Tensor,
+    dt_bias: torch.Tensor,
+    tails: torch.Tensor,
+    record_raw: torch.Tensor,
+    record_k: torch.Tensor,
+    record_decay: torch.Tensor,
+    parity: torch.Tensor,
+    num_pending: torch.Tensor,
+    pending_rows: torch.Tensor,
+    parents: torch.Tensor,
+    *,
+    q: torch.Tensor,
+    v: torch.Tensor,
+    beta: torch.Tensor,
+    overlap: bool = False,
+) -> None:
+    """Convolve the rows of a verify along their paths, scale q and k, compute the gates.
+
+    A row's window is the row, its three nearest ancestors, then the rows before row 0, newest
+    first: the pending rows, then the tail. Half `1 - parity` of everything double-buffered is
+    read, half `parity` written, so a call may be repeated.
+
+    Args:
+        x: bf16 [T, C], C = (2 G + H) D as q | k | v, rows contiguous, any row stride; 1 to 32 rows.
+        ab: bf16 [T, 2 H], a | b, any row stride.
+        weight: bf16 [C, 4], contiguous, the last tap for the row itself.
+        decay_rate: fp32 [H], -exp(A_log).
+        dt_bias: fp32 [H].
+        tails: bf16 [2, 3, C]: read, the rows before the pending rows, oldest first; written, the
+            rows before row 0.
+        record_raw: bf16 [2, 32, C]: read, the rows of the last round; written, x.
+        record_k: fp32 [2, 32, G, D], written: k of length one.
+        record_decay: fp32 [2, 32, H], written: exp(g), 0 to 1.
+        parity: int32 [1], the half to write.
+        num_pending: int32 [1], accepted rows of the last round, 0 to 32.
+        pending_rows: int32 [32], which rows, in order.
+        parents: int32 [32], row that each row follows, -1 for row 0.
+        q: fp32 [T, G, D] to write: length D^-0.5.
+        v: bf16 [T, H, D] to write.
+        beta: fp32 [T, H] to write: the bf16 sigmoid of b, widened.
+        overlap: whether the launch may begin before the kernel before it has ended; changes no
+            bit. Every kernel of the stream must then wait for the one before, as this one does.
+
+    Raises:
+        TypeError: a dtype is not one of those above.
+        ValueError: shapes, strides or devices disagree.
+
+    Numerics:
+        Convolution: fp32 from the oldest tap on, products and sums rounded apart, -> bf16; SiLU,
+        -> bf16. Length: fp32, squares summed over a fixed tree, x / sqrt(sum + 1e-6). Gates: fp32,
+        softplus linear above 20, sigmoid -> bf16. IEEE operations throughout, so the bits are
+        those of `gates_reference.KERNEL` on every GPU. A row's bits depend on its path alone.
+
+    Side effects:
+        One launch on the current stream, none for no rows; safe in graph capture.
+
+    Source:
+        `Qwen3_5GatedDeltaNet`, transformers 5.24.
+    """
+    axes = checked_layer(Axes("conv_gates"), x, ab, weight, decay_rate, dt_bias)
+    axes.tensor("tails", tails, ("halves", "kept", "C"), BF16, "pass bf16 [2, 3, C]")
+    axes.tensor("record_raw", record_raw, ("halves", "nodes", "C"), BF16, "pass bf16 [2, 32, C]")
+    record = ("halves", "nodes")
+    axes.tensor("record_k", record_k, (*record, "G", "D"), FP32, "pass fp32 [2, 32, G, D]")
+    axes.tensor("record_decay", record_decay, (*record, "H"), FP32, "pass fp32 [2, 32, H]")
+    for name, scalar in (("parity", parity), ("num_pending", num_pending)):
+        axes.tensor(name, scalar, ("one",), INT32, "pass a scalar in device memory")
+    for name, rows in (("pending_rows", pending_rows), ("parents", parents)):
+        axes.tensor(name, rows, ("nodes",), INT32, "pass one entry a row of a record")
+    axes.tensor("q", q, ("T", "G", "D"), FP32, "allocate fp32 [T, G, D]")
+    axes.tensor("v", v, ("T", "H", "D"), BF16, "allocate bf16 [T, H, D]")
+    axes.tensor("beta", beta, ("T", "H"), FP32, "allocate fp32 [T, H]")
+    expect_width("conv_gates", axes)
+    expect_records("conv_gates", axes)
+    expect_contiguous(
+        "conv_gates", weight=weight, tails=tails, record_raw=record_raw, record_k=record_k,
+        record_decay=record_decay, q=q, v=v, beta=beta,
+    )  # fmt: skip
+    axes.same_device(
+        x=x, ab=ab, weight=weight, decay_rate=decay_rate, dt_bias=dt_bias, tails=tails,
+        record_raw=record_raw, record_k=record_k, record_decay=record_decay, parity=parity,
+        num_pending=num_pending, pending_rows=pending_rows, parents=parents, q=q, v=v, beta=beta,
+    )  # fmt: skip
+    num_rows, half = axes["T"], axes["G"] * axes["D"]
+    if num_rows > MAX_ROWS:
+        raise ValueError(
+            f"conv_gates: {num_rows} rows came, a record holds {MAX_ROWS}; "
+            "verify at most 32 rows a call, or use conv_prefill"
+        )
+    if not num_rows:
+        return
+    if not on_kernels(x):
+        writes = int(parity)
+        tail = tail_behind_pending_reference(
+            tails[1 - writes], record_raw[1 - writes], int(num_pending), pending_rows
+        )
+        # row by row: torch's vector loops give an element other bits at another place.
+        for row, places in enumerate(places_of(parents[:num_rows]).split(1)):
+            y = convolve_reference(x, weight, tail, places)[0]
+            g, share = gates_reference(ab[row], decay_rate, dt_bias)
+            heads = (axes["G"], axes["D"])
+            q[row] = unit_length(y[:half].view(heads).float()) * axes["D"] ** -0.5
+            record_k[writes, row] = unit_length(y[half : 2 * half].view(heads).float())
+            v[row] = y[2 * half :].view(v.shape[1:])
+            beta[row] = share
+            record_decay[writes, row] = g.exp()
+        record_raw[writes, :num_rows] = x
+        tails[writes] = tail
+        return
+    from kernels.conv.kernel import conv_gates_kernel
+
+    constants = constants_of("conv_gates", axes)
+    conv_gates_kernel[(2 * axes["G"] + axes["H"] + 1, num_rows)](
+        x, ab, weight.view(torch.int64), decay_rate, dt_bias, tails, record_raw, record_k,
+        record_decay, parity, num_pending, pending_rows, parents, q, v, beta,
+        x.stride(0), ab.stride(0), **constants, PAIRS=axes["D"].bit_length() - 1,
+        Q_SCALE=axes["D"] ** -0.5, OVERLAP=overlap,
+        **launch_options(warps_of(num_rows), overlap=overlap),
+    )  # fmt: skip
+
+
+def conv_fold(
+    tails: torch.Tensor,
+    record_raw: torch.Tensor,
+    parity: torch.Tensor,
+    num_pending: torch.Tensor,
+    pending_rows: torch.Tensor,
+) -> None:
+    """Move the tails of all layers behind their pending rows, in both halves.
+
+    The caller sets `num_pending` to zero afterwards; the tails then serve either parity.
+
+    Args:
+        tails: bf16 [layers, 2, 3, C], contiguous; half `1 - parity` is read, both are written.
+        record_raw: bf16 [layers, 2, 32, C], contiguous; half `1 - parity` is read.
+        parity: int32 [1], the half that the next round writes.
+        num_pending: int32 [1], 0 to 32.
+        pending_rows: int32 [32].
+
+    Raises:
+        TypeError: a dtype is not one of those above.
+        ValueError: shapes, strides or devices disagree.
+
+    Side effects:
+        One launch on the current stream; safe in graph capture.
+    """
+    axes = Axes("conv_fold")
+    axes.tensor("tails", tails, ("layers", "halves", "kept", "C"), BF16, "pass all layers' tails")
+    record = ("layers", "halves", "nodes", "C")
+    axes.tensor("record_raw", record_raw, record, BF16, "pass all layers' records")
+    axes.tensor("parity", parity, ("one",), INT32, "pass a scalar in device memory")
+    axes.tensor("num_pending", num_pending, ("one",), INT32, "pass a scalar in device memory")
+    axes.tensor("pending_rows", pending_rows, ("nodes",), INT32, "pass one entry a row")
+    expect_records("conv_fold", axes)
+    expect_contiguous("conv_fold", tails=tails, record_raw=record_raw)
+    axes.same_device(
+        tails=tails, record_raw=record_raw, parity=parity, num_pending=num_pending,
+        pending_rows=pending_rows,
+    )  # fmt: skip
+    if not axes["layers"]:
+        return
+    if not on_kernels(tails):
+        last = 1 - int(parity)
+        for tail, raw in zip(tails, record_raw, strict=True):
+            tail[:] = tail_behind_pending_reference(
+                tail[last], raw[last], int(num_pending), pending_rows
+            )
+        return
+    from kernels.conv.kernel import conv_fold_kernel
+
+    conv_fold_kernel[(-(-axes["C"] // FOLD_LANES), axes["layers"])](
+        tails, record_raw, parity, num_pending, pending_rows, WIDTH=axes["C"], LANES=FOLD_LANES,
+        **launch_options(4),
+    )  # fmt: skip
+
+
+def warps_of(num_rows: int) -> int:
+    """Choose the warps of a verify's programs: more while there are few. Changes no bit."""
+    return 2 if num_rows <= 4 else 1

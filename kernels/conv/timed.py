@@ -1,0 +1,103 @@
+"""List the convolution of a model as problems to time."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import torch
+
+from kernels.common.case import Tensors
+from kernels.common.peers import library_copy
+from kernels.common.problem import Bar, ModelSizes, Problem, Tile
+from kernels.conv.arguments import MAX_ROWS
+from kernels.conv.problems import gates_case, prefill_case, run_prefill
+from kernels.conv.rounds import Layer, Rounds
+
+BAR = Bar(max_times_floor=1.5)
+"""It takes at most this many times an empty launch plus its bytes."""
+
+
+def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
+    """Return the convolution of a model's layer, for a number of tokens."""
+    heads, width = (sizes.num_key_heads, sizes.num_value_heads), sizes.key_head_dim
+    verify = rows <= MAX_ROWS
+    make = gates_case if verify else prefill_case
+    case = make(rows, heads, width=width, interpreted=False)
+    num_bytes = _bytes_of(case.sizes, verify=verify)
+    calls = partial(_verify_calls if verify else _prefill_calls, rows, heads, width)
+    return (
+        Problem(
+            name="conv and gates",
+            op=case.op,
+            rows=rows,
+            sizes={"G": heads[0], "H": heads[1], "D": width},
+            num_bytes=num_bytes,
+            make_calls=calls,
+            case=case,
+            bar=BAR,
+            peers=(library_copy(num_bytes),),
+        ),
+    )
+
+
+def _bytes_of(sizes: Mapping[str, int], *, verify: bool) -> int:
+    """Count weights, two tails and each row's x, a, b and outputs; the record is a copy of x."""
+    rows, channels, values = sizes["R"], sizes["C/D"], sizes["H"]
+    keys = 2 * sizes["G"] * sizes["D"]
+    fixed = channels * (2 * 4 + 2 * 2 * 3) + values * 8
+    written = 2 * channels + 6 * values
+    if verify:
+        written = 4 * keys + 2 * (channels - keys) + 2 * channels + 8 * values
+    return fixed + rows * (2 * channels + 4 * values + written)
+
+
+def _verify(
+    rounds: Rounds,
+    x: torch.Tensor,
+    ab: torch.Tensor,
+    outputs: dict[str, torch.Tensor],
+    _tile: Tile,
+) -> None:
+    rounds.launch(x, ab, outputs, overlap=x.is_cuda)
+
+
+def _run_prefill(inputs: Tensors, outputs: Tensors, _tile: Tile) -> None:
+    run_prefill(inputs, outputs)
+
+
+def _verify_calls(
+    rows: int, heads: tuple[int, int], width: int, num_copies: int, device: str
+) -> list[Callable[[Tile], object]]:
+    """Make calls on layers of their own that share what an engine has once: parity and tree.
+
+    They overlap, as a round runs them.
+    """
+    calls: list[Callable[[Tile], object]] = []
+    shared = _one_round(Layer(device, 0, *heads, width), rows).scalars
+    for seed in range(num_copies):
+        layer = Layer(device, seed, *heads, width)
+        rounds = _one_round(layer, rows)
+        rounds.use_scalars(shared)
+        calls.append(partial(_verify, rounds, *layer.rows(rows), rounds.outputs(rows)))
+    return calls
+
+
+def _one_round(layer: Layer, rows: int) -> Rounds:
+    """Make the buffers of a chain after a round of which half the rows were accepted."""
+    rounds = Rounds(layer, layer.draw(3, layer.channels))
+    rounds.raw.zero_()
+    rounds.parents.copy_(torch.arange(-1, MAX_ROWS - 1))
+    rounds.accept(tuple(range((rows + 1) // 2)))
+    return rounds
+
+
+def _prefill_calls(
+    rows: int, heads: tuple[int, int], width: int, num_copies: int, device: str
+) -> list[Callable[[Tile], object]]:
+    case = prefill_case(rows, heads, width=width)
+    drawn = case.draw(0, device)
+    calls: list[Callable[[Tile], object]] = []
+    for _ in range(num_copies):
+        inputs = {name: tensor.clone() for name, tensor in drawn.items()}
+        outputs = case.poisoned_outputs(device).tensors
+        calls.append(partial(_run_prefill, inputs, outputs))
+    return calls

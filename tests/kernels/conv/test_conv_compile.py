@@ -1,0 +1,92 @@
+"""Every convolution kernel compiles for both GPUs within a block's resources."""
+
+from functools import cache
+
+import pytest
+
+from kernels.common.compile import MAX_SHARED_BYTES, Binary, compile_kernel
+from kernels.conv import kernel
+from kernels.conv.op import FOLD_LANES, warps_of
+from kernels.conv.prefill import PREFILL_ROWS
+
+KERNELS = {
+    "conv_gates": kernel.conv_gates_kernel,
+    "conv_prefill": kernel.conv_prefill_kernel,
+    "conv_fold": kernel.conv_fold_kernel,
+}
+CAPABILITIES = (90, 121)
+HEADS = ((16, 48), (16, 32), (16, 16), (1, 3))
+"""Key and value heads of 128: the 27B, its siblings, the demo model."""
+
+INTEGERS = ("parity_ptr", "num_pending_ptr", "pending_rows_ptr", "parents_ptr")
+
+
+def type_of(name: str, op: str) -> str:
+    if not name.endswith("_ptr"):
+        return "i32"
+    if name in INTEGERS:
+        return "*i32"
+    if name == "weight_ptr":
+        return "*i64"
+    wide = {"decay_rate_ptr", "dt_bias_ptr"}
+    wide |= {"conv_gates": {"k_ptr", "decay_ptr", "q_ptr", "beta_ptr"}}.get(op, {"g_ptr"})
+    return "*fp32" if name in wide else "*bf16"
+
+
+@cache
+def compiled(
+    op: str, heads: tuple[int, int], capability: int, rows: int = 32, overlap: bool = False
+) -> Binary:
+    names = KERNELS[op].arg_names
+    common = {
+        "KEY_HEADS": heads[0],
+        "VALUE_HEADS": heads[1],
+        "HEAD_LANES": 1 << (heads[1] - 1).bit_length(),
+        "D": 128,
+    }
+    constants, num_warps = {
+        "conv_gates": (
+            {**common, "PAIRS": 7, "Q_SCALE": 128**-0.5, "OVERLAP": overlap}, warps_of(rows)),
+        "conv_prefill": ({**common, "ROWS": PREFILL_ROWS}, 4),
+        "conv_fold": ({"WIDTH": (2 * heads[0] + heads[1]) * 128, "LANES": FOLD_LANES}, 4),
+    }[op]  # fmt: skip
+    signature = {name: type_of(name, op) for name in names}
+    aligned = [name for name in names if name.endswith("_ptr") or name.startswith("stride_")]
+    if heads == (1, 3) and "stride_ab_row" in aligned:
+        aligned.remove("stride_ab_row")
+    options = {"num_warps": num_warps, "enable_fp_fusion": False, "launch_pdl": overlap}
+    return compile_kernel(KERNELS[op], signature, constants, options, capability, aligned)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("heads", HEADS, ids=str)
+@pytest.mark.parametrize(
+    ("op", "rows"), [("conv_gates", 1), ("conv_gates", 32), ("conv_prefill", 32), ("conv_fold", 32)]
+)
+def test_a_kernel_compiles_without_spills(op, rows, heads, capability):
+    binary = compiled(op, heads, capability, rows)
+    usage = binary.usage()
+    assert binary.shared_bytes <= MAX_SHARED_BYTES[capability]
+    assert usage["STACK"] == usage["LOCAL"] == binary.spill_bytes() == 0
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("op", ["conv_gates", "conv_prefill"])
+def test_no_step_is_contracted_approximate_or_flushed(op, capability):
+    ptx = compiled(op, (16, 48), capability).ptx
+    assert [word for word in ("fma.", "approx", ".ftz", "div.full") if word in ptx] == []
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_a_verify_of_many_rows_needs_no_shared_memory_and_no_barrier(capability):
+    binary = compiled("conv_gates", (16, 48), capability)
+    assert binary.shared_bytes == 0
+    assert "BAR.SYNC" not in str(dict(binary.mnemonics()))
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_the_kernel_waits_for_the_one_before_only_with_overlap(capability):
+    assert "griddepcontrol" not in compiled("conv_gates", (16, 48), capability).ptx
+    ptx = compiled("conv_gates", (16, 48), capability, overlap=True).ptx
+    assert "griddepcontrol.wait" in ptx
+    assert "griddepcontrol.launch_dependents" in ptx
