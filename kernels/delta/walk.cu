@@ -1,0 +1,192 @@
+// Walk 1 to 32 rows through the gated delta rule, the accepted rows of the last round folded in first.
+//
+// A warp keeps 16 columns of one head's state in registers, and every row passes through them in
+// order: u = beta (v - decay S'k), o = decay S'q + (k.q) u, S <- decay S + k u'. So S is read and
+// written once in memory however many rows there are. A tree's rows stand depth-first; the state
+// behind a branch is kept in shared memory until its last child begins.
+//
+// The order of every sum is fixed by the layout: a lane adds its keys in two chains (even and odd
+// keys), then the chains, then the eight lanes of a column by exchanges over 1, 2 and 4 lanes.
+#include "walk_fold.cuh"
+
+// `WalkArguments` of walk_launch.py has the same fields in the same order.
+struct Walk {
+  const float* q;          // [T, G, D]
+  const __nv_bfloat16* v;  // [T, H, E]
+  const float* beta;       // [T, H]
+  float* state;            // [H, D, E]
+  __nv_bfloat16* out;      // [T, H, E]
+  const int* saves;        // [32]
+  const int* restores;     // [32]
+  Record record;
+  int rows, key_heads, value_heads, overlap;
+};
+
+// A lane's columns in bf16.
+struct alignas(2 * COLUMNS) Halves {
+  __nv_bfloat16 at[COLUMNS];
+};
+
+struct Row {
+  float k[KEYS], q[KEYS];
+  Halves v;
+};
+
+__device__ __forceinline__ void fetch_row(RowSlot* ring, const Walk& p, int half, int index, const Place& at, int lane) {
+  if (index < p.rows) {
+    RowSlot& slot = ring[index % STAGES];
+    const size_t key = static_cast<size_t>(index) * p.key_heads + at.key_head;
+    copy_vector<KEY_DIM>(slot.k, p.record.k + (static_cast<size_t>(half) * p.key_heads + key) * KEY_DIM, lane);
+    copy_vector<KEY_DIM>(slot.q, p.q + key * KEY_DIM, lane);
+    const size_t head = static_cast<size_t>(index) * p.value_heads + at.head;
+    if (lane < TILE_COLUMNS / 8) copy_16(slot.v + lane * 8, p.v + head * VALUE_DIM + at.first_column + lane * 8);
+  }
+  end_group();
+}
+
+__device__ __forceinline__ void take_row(Row& row, const RowSlot* ring, int index, const Place& at) {
+  const RowSlot& slot = ring[index % STAGES];
+  load_keys(row.k, slot.k, at);
+  load_keys(row.q, slot.q, at);
+  row.v = *reinterpret_cast<const Halves*>(slot.v + at.column - at.first_column);
+}
+
+__device__ __forceinline__ float over_lanes(float sum) {
+#pragma unroll
+  for (int lanes = COLUMN_LANES; lanes < 32; lanes *= 2) sum = __fadd_rn(sum, __shfl_xor_sync(ALL, sum, lanes));
+  return sum;
+}
+
+// S'x: a lane's part of each of its columns.
+__device__ __forceinline__ void products(float (&sum)[COLUMNS], const Tile& s, const float (&x)[KEYS]) {
+  float even[COLUMNS], odd[COLUMNS];
+#pragma unroll
+  for (int i = 0; i < KEYS; i += 2)
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) {
+      even[c] = i == 0 ? __fmul_rn(s[0][c], x[0]) : __fmaf_rn(s[i][c], x[i], even[c]);
+      odd[c] = i == 0 ? __fmul_rn(s[1][c], x[1]) : __fmaf_rn(s[i + 1][c], x[i + 1], odd[c]);
+    }
+#pragma unroll
+  for (int c = 0; c < COLUMNS; ++c) sum[c] = __fadd_rn(even[c], odd[c]);
+}
+
+__device__ __forceinline__ float product(const float (&x)[KEYS], const float (&y)[KEYS]) {
+  float even = __fmul_rn(x[0], y[0]), odd = __fmul_rn(x[1], y[1]);
+#pragma unroll
+  for (int i = 2; i < KEYS; i += 2) {
+    even = __fmaf_rn(x[i], y[i], even);
+    odd = __fmaf_rn(x[i + 1], y[i + 1], odd);
+  }
+  return over_lanes(__fadd_rn(even, odd));
+}
+
+__device__ __forceinline__ void write_row(const Walk& p, int half, int index, const Place& at,
+                                          const float (&u)[COLUMNS], const float (&o)[COLUMNS]) {
+  const size_t head = static_cast<size_t>(index) * p.value_heads + at.head;
+  float* const to = p.record.u + (static_cast<size_t>(half) * p.value_heads + head) * VALUE_DIM + at.column;
+  store_values(to, u);
+  Halves rounded;
+#pragma unroll
+  for (int c = 0; c < COLUMNS; ++c) rounded.at[c] = __float2bfloat16_rn(o[c]);
+  *reinterpret_cast<Halves*>(p.out + head * VALUE_DIM + at.column) = rounded;
+}
+
+// A lane keeps and finds its own part of a tile: no lane reads what another wrote.
+__device__ __forceinline__ Values* kept_part(Values* kept, int slot, int lane) {
+  return kept + slot * KEYS * 32 + lane;
+}
+
+__device__ __forceinline__ void keep(Values* to, const Tile& s) {
+#pragma unroll
+  for (int i = 0; i < KEYS; ++i) store_values(to + i * 32, s[i]);
+}
+
+__device__ __forceinline__ void recall(Tile& s, const Values* from) {
+#pragma unroll
+  for (int i = 0; i < KEYS; ++i) load_values(s[i], from + i * 32);
+}
+
+// One warp a block, as warps share nothing. Dynamic shared memory: the tiles kept, [slots, KEYS, 32].
+extern "C" __global__ void __launch_bounds__(32) delta_walk(const __grid_constant__ Walk p) {
+  extern __shared__ Values kept[];
+  __shared__ Rings rings;
+  const int lane = threadIdx.x;
+  const Place at = place_of(blockIdx.x, lane, p.value_heads / p.key_heads);
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+
+  // all of this is older than the predecessor
+  const int parity = *p.record.parity, pending = *p.record.num_pending;
+  const int pending_row = p.record.pending_rows[lane], save = p.saves[lane], restore = p.restores[lane];
+  Tile s;
+  load_tile(s, p.state, at);
+  const int half = parity * MAX_ROWS;
+  const Pending rest{p.record, MAX_ROWS - half, pending, pending_row, p.key_heads, p.value_heads};
+  fetch_first_pending(rings.pending, rest, at, lane);
+  if (!p.overlap)
+    for (int i = 0; i < AHEAD; ++i) fetch_row(rings.rows, p, half, i, at, lane);
+  if (pending > 0) {
+    fold(s, rings.pending, rest, at, lane);
+    store_tile(s, p.state, at);
+  }
+  if (p.overlap) {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    for (int i = 0; i < AHEAD; ++i) fetch_row(rings.rows, p, half, i, at, lane);
+  }
+
+  const unsigned saved = __ballot_sync(ALL, save >= 0), restored = __ballot_sync(ALL, restore >= 0);
+  const bool own = lane < p.rows;
+  const float betas = own ? p.beta[lane * p.value_heads + at.head] : 0.0f;
+  const float decays = own ? p.record.decay[(half + lane) * p.value_heads + at.head] : 0.0f;
+  Row now, next;
+  wait_for_groups<AHEAD - 1>();
+  take_row(next, rings.rows, 0, at);
+#pragma unroll 2
+  for (int i = 0; i < p.rows; ++i) {
+    now = next;
+    fetch_row(rings.rows, p, half, i + AHEAD, at, lane);
+    wait_for_groups<AHEAD - 1>();
+    take_row(next, rings.rows, i + 1, at);
+    const float decay = __shfl_sync(ALL, decays, i), beta = __shfl_sync(ALL, betas, i);
+    if (restored >> i & 1) recall(s, kept_part(kept, __shfl_sync(ALL, restore, i), lane));
+    float seen[COLUMNS], asked[COLUMNS], u[COLUMNS], o[COLUMNS];
+    products(seen, s, now.k);
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) seen[c] = over_lanes(seen[c]);
+    products(asked, s, now.q);
+    const float met = product(now.k, now.q);
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) u[c] = __fmul_rn(__fmaf_rn(-decay, seen[c], __bfloat162float(now.v.at[c])), beta);
+    advance(s, decay, now.k, u);
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) o[c] = __fmaf_rn(met, u[c], __fmul_rn(decay, over_lanes(asked[c])));
+    if (at.key == 0) write_row(p, half, i, at, u, o);
+    if (saved >> i & 1) keep(kept_part(kept, __shfl_sync(ALL, save, i), lane), s);
+  }
+}
+
+// `FoldArguments` of walk_launch.py. Pointers are those of layer 0; layers follow one another.
+struct Fold {
+  float* state;
+  Record record;
+  int key_heads, value_heads;
+};
+
+extern "C" __global__ void __launch_bounds__(32) delta_fold(const __grid_constant__ Fold p) {
+  __shared__ PendingSlot ring[STAGES];
+  const int tiles = p.value_heads * TILES, layer = blockIdx.x / tiles, lane = threadIdx.x;
+  const Place at = place_of(blockIdx.x % tiles, lane, p.value_heads / p.key_heads);
+  const int pending = *p.record.num_pending, half = (1 - *p.record.parity) * MAX_ROWS;
+  if (pending == 0) return;
+  const size_t rows = static_cast<size_t>(layer) * 2 * MAX_ROWS;
+  Pending rest{p.record, half, pending, p.record.pending_rows[lane], p.key_heads, p.value_heads};
+  rest.record.k += rows * p.key_heads * KEY_DIM;
+  rest.record.u += rows * p.value_heads * VALUE_DIM;
+  rest.record.decay += rows * p.value_heads;
+  float* const state = p.state + static_cast<size_t>(layer) * p.value_heads * KEY_DIM * VALUE_DIM;
+  Tile s;
+  load_tile(s, state, at);
+  fetch_first_pending(ring, rest, at, lane);
+  fold(s, ring, rest, at, lane);
+  store_tile(s, state, at);
+}

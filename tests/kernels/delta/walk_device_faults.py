@@ -1,0 +1,98 @@
+"""Plant one fault at a time in the walk's CUDA source on a GPU, print what turns red of each.
+
+PYTHONPATH=. python tests/kernels/delta/walk_device_faults.py
+
+`test_walk_planted_faults.py` keeps the list true to the source where there is no GPU.
+"""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import torch
+
+from kernels.common import nvrtc, proofs
+from kernels.delta import walk_launch
+from kernels.delta.cases import FAMILY
+from kernels.delta.laws import LAWS
+from kernels.delta.problems import fold_case, walk_case
+from kernels.delta.tile import macros
+
+MODEL, TRUTH, GRAPH = "bits of the model", "within tolerance of fp64", "graph equals eager"
+CHAINS, TREES, _, _, NAN, OVERLAP, _ = (law.name for law in LAWS)
+
+FAULTS = [
+    # name, what the source says, what it is made to say, a proof or law that must turn red
+    ("nothing changed", "Tile s;", "Tile s;", None),
+    ("the half that is written folded", "MAX_ROWS - half", "half", TRUTH),
+    ("the last pending row forgotten", "for (int i = 0; i < p.count;",
+     "for (int i = 0; i + 1 < p.count;", TRUTH),
+    ("the fold forgets to decay", "advance(s, __shfl_sync(ALL, decays, i)", "advance(s, 1.0f",
+     TRUTH),
+    ("the folded state not stored", "    store_tile(s, p.state, at);\n  }", "  }", TRUTH),
+    ("always the first half", "const int half = parity * MAX_ROWS;", "const int half = 0;", TRUTH),
+    ("branches go on from the row before", "if (restored >> i & 1)", "if (false)", TREES),
+    ("one slot for all branches", "__shfl_sync(ALL, save, i)", "0", TREES),
+    ("half the lanes added", "lanes < 32; lanes *= 2", "lanes < 16; lanes *= 2", TRUTH),
+    ("lanes added in another order", "int lanes = COLUMN_LANES; lanes < 32; lanes *= 2",
+     "int lanes = 16; lanes >= COLUMN_LANES; lanes /= 2", MODEL),
+    ("the update contracted otherwise", "__fmaf_rn(k[i], u[c], __fmul_rn(decay, s[i][c]))",
+     "__fmaf_rn(decay, s[i][c], __fmul_rn(k[i], u[c]))", MODEL),
+    ("u not written", "store_values(to, u);", "", TRUTH),
+    ("u and output swapped", "i, at, u, o);", "i, at, o, u);", TRUTH),
+    ("keys of another head", "head / heads_per_key", "head % 2", TRUTH),
+    ("beta forgotten", "(now.v.at[c])), beta)", "(now.v.at[c])), 1.0f)", TRUTH),
+    ("single steps decay otherwise", "float decay = __shfl_sync(ALL, decays, i)",
+     "float decay = (p.rows == 1 ? 1.0000001f : 1.0f) * __shfl_sync(ALL, decays, i)", CHAINS),
+    ("predecessor not waited for", "griddepcontrol.wait;", "// griddepcontrol.wait;", OVERLAP),
+    ("a NaN reaches other columns", "met = product(now.k, now.q)",
+     "met = product(now.k, now.q) + 0.0f * (seen[0] + seen[1] + seen[2] + seen[3])", NAN),
+]  # fmt: skip
+
+
+def planted(old: str, new: str) -> str:
+    """Return the whole source with a fault in it."""
+    source = nvrtc.read_source(walk_launch.SOURCE)
+    assert old in source, f"nothing to plant it in: {old}"
+    return source.replace(old, new)
+
+
+def plant(source: str) -> None:
+    """Have the next launches run another source."""
+
+    @cache
+    def load(name: str, key_dim: int, value_dim: int, device: int) -> nvrtc.CudaKernel:
+        target = nvrtc.architecture(torch.cuda.get_device_capability(device))
+        code = nvrtc.compile_cubin(source, target, macros(key_dim, value_dim))
+        return nvrtc.CudaKernel(code, name)
+
+    walk_launch.load = load
+
+
+def red_proofs() -> list[str]:
+    """What turns red on a comb with pending rows and a bush, a fold, and the laws."""
+    walks = [walk_case(9, 2, 6, shape=shape, pending=3, parity=1) for shape in ("comb", "bush")]
+    red = {
+        name
+        for case in (*walks, fold_case(2, 2, 6, 3))
+        for name in (MODEL, TRUTH, GRAPH)
+        if proofs.CUDA[name](FAMILY.ops[case.op], case, "cuda")
+    }
+    return sorted(red | {law.name for law in LAWS if law.broken("cuda")})
+
+
+def main() -> None:
+    """Compile all side by side, then try one after another."""
+    sources = [planted(old, new) for _, old, new, _ in FAULTS]
+    target = nvrtc.architecture(torch.cuda.get_device_capability())
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda one: nvrtc.compile_cubin(one, target, macros(128, 128)), sources))
+    for (name, _, _, wanted), source in zip(FAULTS, sources, strict=True):
+        plant(source)
+        red = red_proofs()
+        seen = not red if wanted is None else wanted in red
+        sys.stdout.write(f"{'seen' if seen else 'MISSED'} {name}: {', '.join(red)}\n")
+
+
+if __name__ == "__main__":
+    main()
