@@ -1,0 +1,122 @@
+// Merge the partial results of a row and head over the chunks of its context, and gate the result.
+//
+// top = largest top; sum and weight = those of the chunks times 2^(chunk's top - top), a chain over
+// chunks c = s, s + 8, s + 16, .. for each of eight strands s, then the strands in order. Chunks past
+// the row's own position are not looked at, so it does not matter how many were launched.
+
+#include <cuda_bf16.h>
+#include <math_constants.h>
+
+#include "chunks.cuh"
+
+constexpr int D = 256;
+constexpr int STRANDS = 8, QUADS = D / 4, THREADS = STRANDS * QUADS, AHEAD = 2;
+
+struct Problem {
+  const float* sums;          // [chunks, T * H, D]
+  const float* tops;          // [chunks, T * H]
+  const float* weights;       // [chunks, T * H]
+  const __nv_bfloat16* gate;  // [T, H, D], strides gate_stride, gate_head_stride
+  __nv_bfloat16* out;         // [T, H * D], row stride out_stride
+  const int* start;
+  const int* depths;          // [T]
+  int gate_stride, gate_head_stride, out_stride, rows, heads, chunks;
+};
+
+__device__ __forceinline__ float exp2_of(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+__device__ __forceinline__ void add_scaled(float4& sum, float scale, const float4& more) {
+  sum.x = __fmaf_rn(scale, more.x, sum.x);
+  sum.y = __fmaf_rn(scale, more.y, sum.y);
+  sum.z = __fmaf_rn(scale, more.z, sum.z);
+  sum.w = __fmaf_rn(scale, more.w, sum.w);
+}
+
+__device__ __forceinline__ float4 load(const float* sums, long long rows) {
+  return *reinterpret_cast<const float4*>(sums + rows * D);
+}
+
+// bf16(attention) times bf16(sigmoid(gate)), rounded.
+__device__ __forceinline__ __nv_bfloat16 gated(float sum, float weight, __nv_bfloat16 gate) {
+  const float attention = __bfloat162float(__float2bfloat16_rn(__fdiv_rn(sum, weight)));
+  const float sigmoid = __fdiv_rn(1.0f, 1.0f + expf(-__bfloat162float(gate)));
+  return __float2bfloat16_rn(__fmul_rn(attention, __bfloat162float(__float2bfloat16_rn(sigmoid))));
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) combine(const __grid_constant__ Problem p) {
+  extern __shared__ __align__(16) float shared[];
+  float* const scales = shared;                                             // [chunks]
+  float* const weights = shared + p.chunks;                                 // [chunks]
+  float4* const strands = reinterpret_cast<float4*>(shared + (2 * p.chunks + 3) / 4 * 4);  // [STRANDS, QUADS]
+  float* const strand_weights = reinterpret_cast<float*>(strands + THREADS);
+  float* const warp_tops = strand_weights + STRANDS;
+  const int quad = threadIdx.x % QUADS, strand = threadIdx.x / QUADS;
+  const int row = blockIdx.x / p.heads, head = blockIdx.x % p.heads, column = quad * 4;
+  const long long step = static_cast<long long>(p.rows) * p.heads;
+
+  if constexpr (OVERLAP) {
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+  }
+  // All loads that need no other's result go out together; what lies beyond the row is not used.
+  const float* const mine = p.sums + blockIdx.x * static_cast<long long>(D) + column;
+  float4 ahead[AHEAD];
+#pragma unroll
+  for (int i = 0; i < AHEAD; ++i) ahead[i] = load(mine, min(strand + i * STRANDS, p.chunks - 1) * step);
+  float most = -CUDART_INF_F;
+  const int position = *p.start + p.depths[row];
+  const int reached = chunk_of(position) + 1, count = min(reached, p.chunks);
+  for (int i = threadIdx.x; i < p.chunks; i += THREADS) {
+    const float top = p.tops[i * step + blockIdx.x];
+    scales[i] = top;
+    weights[i] = p.weights[i * step + blockIdx.x];
+    if (i < count) most = fmaxf(most, top);
+  }
+#pragma unroll
+  for (int i = 16; i > 0; i /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, i));
+  if (threadIdx.x % 32 == 0) warp_tops[threadIdx.x / 32] = most;
+  __syncthreads();
+  most = warp_tops[0];
+#pragma unroll
+  for (int i = 1; i < THREADS / 32; ++i) most = fmaxf(most, warp_tops[i]);
+
+  float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  float weight = 0.0f;
+#pragma unroll
+  for (int i = 0; i < AHEAD; ++i) {
+    const int chunk = strand + i * STRANDS;
+    if (chunk < count) {
+      const float scale = exp2_of(scales[chunk] - most);
+      add_scaled(sum, scale, ahead[i]);
+      weight = __fmaf_rn(scale, weights[chunk], weight);
+    }
+  }
+#pragma unroll 4
+  for (int chunk = strand + AHEAD * STRANDS; chunk < count; chunk += STRANDS) {
+    const float scale = exp2_of(scales[chunk] - most);
+    add_scaled(sum, scale, load(mine, chunk * step));
+    weight = __fmaf_rn(scale, weights[chunk], weight);
+  }
+  strands[threadIdx.x] = sum;
+  if (quad == 0) strand_weights[strand] = weight;
+  __syncthreads();
+  if (strand > 0) return;
+  weight = strand_weights[0];
+#pragma unroll
+  for (int i = 1; i < STRANDS; ++i) {
+    add_scaled(sum, 1.0f, strands[i * QUADS + quad]);
+    weight = __fadd_rn(weight, strand_weights[i]);
+  }
+  if (reached > p.chunks) weight = CUDART_NAN_F;  // the context outgrew the launch: never a quiet answer
+  const __nv_bfloat16* const gate =
+      p.gate + static_cast<long long>(row) * p.gate_stride + head * static_cast<long long>(p.gate_head_stride) + column;
+  __nv_bfloat16* const out = p.out + static_cast<long long>(row) * p.out_stride + head * D + column;
+  out[0] = gated(sum.x, weight, gate[0]);
+  out[1] = gated(sum.y, weight, gate[1]);
+  out[2] = gated(sum.z, weight, gate[2]);
+  out[3] = gated(sum.w, weight, gate[3]);
+}

@@ -1,0 +1,43 @@
+// Move the keys and values of accepted rows to the slots of their positions, in all layers.
+//
+// A warp owns one layer, KV head and kind, each lane 16 bytes of every slot, so no other warp sees
+// what it moves. Rows ascend and rows[j] >= j, so slot `to` is never one that is still to be read
+// once the loads of its batch are done.
+
+constexpr int MAX_NODES = 32, AHEAD = 8, LANES = 32;  // 256 bf16 are 32 lanes of 16 bytes
+
+struct Problem {
+  uint4* keys;    // [layers, G, slots, D], strides layer_stride, head_stride in uint4
+  uint4* values;  // likewise
+  const int* start;
+  const int* num;
+  const int* rows;  // [32]
+  long long key_layer, key_head, value_layer, value_head;
+  int layers, groups, advanced;
+};
+
+extern "C" __global__ void __launch_bounds__(32) compact(const __grid_constant__ Problem p) {
+  const int lane = threadIdx.x, kind = blockIdx.x & 1;
+  const int group = blockIdx.x / 2 % p.groups, layer = blockIdx.x / 2 / p.groups;
+  if constexpr (OVERLAP) {
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+  }
+  const int num = *p.num, first = *p.start - (p.advanced ? num : 0);
+  const int row = lane < num ? p.rows[lane] : lane;
+  if (__all_sync(~0u, row == lane)) return;  // a chain
+  uint4* const store = (kind ? p.values + layer * p.value_layer + group * p.value_head
+                             : p.keys + layer * p.key_layer + group * p.key_head) +
+                       first * static_cast<long long>(LANES) + lane;
+  for (int j = 0; j < num; j += AHEAD) {
+    uint4 held[AHEAD];
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i) {
+      const int from = __shfl_sync(~0u, row, (j + i) & (MAX_NODES - 1));
+      if (j + i < num) held[i] = store[from * LANES];
+    }
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i)
+      if (j + i < num) store[(j + i) * LANES] = held[i];
+  }
+}

@@ -1,0 +1,254 @@
+"""Compile, load and launch verify.cu and combine.cu; `verify.py` has checked the arguments."""
+
+import ctypes
+import math
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+import torch
+
+from kernels.attention.chunks import num_chunks
+from kernels.attention.verify_tile import (
+    HEAD_DIM,
+    UNIT,
+    Capability,
+    RowGroups,
+    VerifyTile,
+    default,
+    row_groups,
+)
+from kernels.common import nvrtc
+from kernels.common.nvrtc import CudaKernel, Launch, TensorMap
+
+COMBINE_THREADS, STRANDS = 512, 8
+BOX_COLUMNS = 64
+
+
+class VerifyArguments(ctypes.Structure):
+    """`Problem` of verify_problem.cuh, field for field."""
+
+    _fields_ = [
+        ("q", ctypes.c_void_p),
+        ("start", ctypes.c_void_p),
+        ("depths", ctypes.c_void_p),
+        ("paths", ctypes.c_void_p),
+        ("sums", ctypes.c_void_p),
+        ("tops", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("q_stride", ctypes.c_int),
+        ("rows", ctypes.c_int),
+        ("heads", ctypes.c_int),
+        ("groups", ctypes.c_int),
+        ("group_rows", ctypes.c_int),
+        ("row_groups", ctypes.c_int),
+        ("bins", ctypes.c_int),
+        ("chunks", ctypes.c_int),
+        ("factor", ctypes.c_float),
+    ]
+
+
+class CombineArguments(ctypes.Structure):
+    """`Problem` of combine.cu, field for field."""
+
+    _fields_ = [
+        ("sums", ctypes.c_void_p),
+        ("tops", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("gate", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
+        ("start", ctypes.c_void_p),
+        ("depths", ctypes.c_void_p),
+        ("gate_stride", ctypes.c_int),
+        ("gate_head_stride", ctypes.c_int),
+        ("out_stride", ctypes.c_int),
+        ("rows", ctypes.c_int),
+        ("heads", ctypes.c_int),
+        ("chunks", ctypes.c_int),
+    ]
+
+
+def scratch_elements(rows: int, heads: int, max_context: int) -> int:
+    """Return the fp32 elements that partial results take: sums, tops and weights of each chunk.
+
+    Args:
+        rows: T.
+        heads: query heads.
+        max_context: the context class.
+    """
+    return num_chunks(max_context) * rows * heads * (HEAD_DIM + 2)
+
+
+def launch(
+    q: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    gate: torch.Tensor,
+    start: torch.Tensor,
+    depths: torch.Tensor,
+    paths: torch.Tensor,
+    out: torch.Tensor,
+    scratch: torch.Tensor,
+    *,
+    max_context: int,
+    tile: VerifyTile | None,
+    overlap: bool,
+) -> None:
+    """Launch both kernels on the current stream; shapes are those of `attention_verify`."""
+    rows, heads = q.shape[:2]
+    groups, device = keys.shape[0], q.get_device()
+    plan = _plan(rows, heads, groups, max_context, tile, overlap, device)
+    partials = plan.chunks * rows * heads
+    sums = scratch.data_ptr()
+    tops = sums + 4 * partials * HEAD_DIM
+    weights = tops + 4 * partials
+    plan.verify.launch(
+        plan.verify_shape,
+        VerifyArguments(
+            q.data_ptr(), start.data_ptr(), depths.data_ptr(), paths.data_ptr(), sums, tops,
+            weights, q.stride(0), rows, heads, groups, plan.row_groups.rows,
+            plan.row_groups.number, plan.bins, plan.chunks, HEAD_DIM**-0.5 * math.log2(math.e),
+        ),
+        store_map(keys),
+        store_map(values),
+    )  # fmt: skip
+    plan.combine.launch(
+        plan.combine_shape,
+        CombineArguments(
+            sums, tops, weights, gate.data_ptr(), out.data_ptr(), start.data_ptr(),
+            depths.data_ptr(), gate.stride(0), gate.stride(1), out.stride(0), rows, heads,
+            plan.chunks,
+        ),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What the launches of one size have in common."""
+
+    verify: CudaKernel
+    combine: CudaKernel
+    verify_shape: Launch
+    combine_shape: Launch
+    row_groups: RowGroups
+    bins: int
+    chunks: int
+
+
+@cache
+def _plan(
+    rows: int,
+    heads: int,
+    groups: int,
+    max_context: int,
+    tile: VerifyTile | None,
+    overlap: bool,
+    device: int,
+) -> _Plan:
+    """Work out both launches once: in a round the host has some 10 us for each."""
+    share, capability = heads // groups, family(torch.cuda.get_device_capability(device))
+    parts = row_groups(rows, share, capability)
+    tile = default(parts.rows, share, capability, max_context) if tile is None else tile
+    _expect_tile(tile, parts, share, capability)
+    chunks = num_chunks(max_context)
+    num_sms = int(torch.cuda.get_device_properties(device).multi_processor_count)
+    streams = groups * parts.number
+    bins = min(chunks, max(1, num_sms * tile.per_sm // streams))
+    return _Plan(
+        load("verify", tuple(tile.macros(share).items()), overlap, device),
+        load("combine", (), overlap, device),
+        Launch(bins * streams, tile.threads, tile.shared_bytes, overlap=overlap),
+        Launch(
+            rows * heads,
+            COMBINE_THREADS,
+            combine_shared_bytes(chunks),
+            overlap=overlap,
+        ),
+        parts,
+        bins,
+        chunks,
+    )
+
+
+def store_map(store: torch.Tensor) -> TensorMap:
+    """Describe a store [G, S, D] to the copy engine, once for each place in memory."""
+    key = (store.data_ptr(), store.shape, store.stride())
+    found = _maps.get(key)
+    if found is None:
+        found = _maps[key] = _described(store)
+    return found
+
+
+def _described(store: torch.Tensor) -> TensorMap:
+    """Boxes of 32 slots of one head, in blocks of 64 columns, swizzled for loads of matrices."""
+    driver = import_module("cuda.bindings.driver")
+    wide, narrow = driver.cuuint64_t, driver.cuuint32_t
+    groups, slots, width = store.shape
+    error, described = driver.cuTensorMapEncodeTiled(
+        driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        4,
+        store.data_ptr(),
+        [wide(BOX_COLUMNS), wide(slots), wide(width // BOX_COLUMNS), wide(groups)],
+        [wide(2 * width), wide(2 * BOX_COLUMNS), wide(2 * store.stride(0))],
+        [narrow(BOX_COLUMNS), narrow(UNIT), narrow(width // BOX_COLUMNS), narrow(1)],
+        [narrow(1), narrow(1), narrow(1), narrow(1)],
+        driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    )
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(
+            f"the CUDA driver refused a map of keys or values {list(store.shape)} with strides "
+            f"{list(store.stride())}: {error.name}"
+        )
+    return TensorMap(described)
+
+
+_maps: dict[object, TensorMap] = {}
+
+
+def family(capability: tuple[int, int]) -> Capability:
+    """Return the family of GPUs whose tiles a GPU takes: by the shared memory of its blocks."""
+    return 90 if capability[0] in (9, 10) else 121
+
+
+def combine_shared_bytes(chunks: int) -> int:
+    """Return the dynamic shared memory of a block of combine.cu."""
+    strands = COMBINE_THREADS * 16 + STRANDS * 4 + COMBINE_THREADS // 32 * 4
+    return -(-2 * chunks // 4) * 16 + strands
+
+
+def cubin(kernel: str, choices: tuple[tuple[str, int], ...], overlap: bool, target: str) -> bytes:
+    """Compile a kernel for a target such as "sm_121a"; needs no GPU.
+
+    Args:
+        kernel: "verify", "combine" or "compact", the stem of its source.
+        choices: macros of its tile.
+        overlap: start before the previous kernel of the stream has ended.
+        target: what to compile for.
+    """
+    return nvrtc.compile_cubin(_source(kernel), target, {**dict(choices), "OVERLAP": int(overlap)})
+
+
+@cache
+def load(
+    kernel: str, choices: tuple[tuple[str, int], ...], overlap: bool, device: int
+) -> CudaKernel:
+    """Compile and load a kernel on the current device, once for each set of choices."""
+    target = nvrtc.architecture(torch.cuda.get_device_capability(device))
+    return CudaKernel(cubin(kernel, choices, overlap, target), kernel)
+
+
+@cache
+def _source(kernel: str) -> str:
+    return nvrtc.read_source(Path(__file__).with_name(f"{kernel}.cu"))
+
+
+def _expect_tile(tile: VerifyTile, parts: RowGroups, share: int, capability: Capability) -> None:
+    if tile.m_tiles * 16 < parts.rows * share or not tile.fits(capability):
+        raise ValueError(
+            f"attention_verify: {tile} does not fit {parts.rows} rows of {share} heads on "
+            f"sm_{capability}; take kernels.attention.verify_tile.default"
+        )

@@ -1,0 +1,232 @@
+"""State the laws of decode and verify attention: a row is its single step, whatever is near."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from kernels.attention.compact import attention_compact
+from kernels.attention.verify import attention_verify
+from kernels.attention.verify_launch import family
+from kernels.attention.verify_problems import (
+    MAX_ROWS,
+    alone,
+    plan_of,
+    run_verify,
+    single_step,
+    verify_case,
+)
+from kernels.attention.verify_tile import VerifyTile, default, row_groups
+from kernels.common.capture import capture
+from kernels.common.case import Case, Tensors
+from kernels.common.compare import different_bits
+from kernels.common.family import Law
+
+ROWS = ("T", "HD")
+
+NUM_TREES = 200
+TREE_STARTS = (0, 1, 31, 40, 63, 64, 100, 127, 1000, 1015, 1023, 2030, 2047)
+
+
+def _called(
+    inputs: Tensors, tile: VerifyTile | None = None, max_context: int | None = None
+) -> torch.Tensor:
+    """Call attention_verify into a poisoned output."""
+    q = inputs["q"]
+    out = torch.full((q.shape[0], q[0].numel()), torch.nan, dtype=q.dtype, device=q.device)
+    names = ("q", "keys", "values", "gate", "start", "depths", "paths")
+    reached = inputs["keys"].shape[1] + MAX_ROWS if max_context is None else max_context
+    return attention_verify(
+        *(inputs[name] for name in names), max_context=reached, out=out, tile=tile
+    )
+
+
+def _trees_differ(device: str) -> str | None:
+    """Compare every row of random trees with its single step."""
+    few = device == "cpu"
+    for seed in range(6 if few else NUM_TREES):
+        chosen = random.Random(seed)
+        rows, start = chosen.randrange(2, 6 if few else 33), chosen.choice(TREE_STARTS)
+        heads = 6 if seed % 3 else 4
+        case = verify_case(rows, start, heads=heads, groups=1, tree=seed)
+        inputs = case.draw(seed, device)
+        together = _called(inputs)
+        apart = torch.cat([_called(single_step(inputs, row)) for row in range(rows)])
+        if fault := different_bits(together, apart, ROWS):
+            return f"tree {seed} of {plan_of(rows, seed).parents} at {start}: {fault}"
+    return None
+
+
+def _later_rows_reach_earlier_ones(device: str) -> str | None:
+    """Put NaN and infinity into one row's own key and value: only rows on its path may change."""
+    for tree in (None, 3):
+        case = verify_case(5, 40, heads=6, groups=1, tree=tree)
+        inputs = case.draw(7, device)
+        clean = _called(inputs)
+        for name, value in (("keys", torch.nan), ("values", torch.nan), ("values", torch.inf)):
+            spoiled = {**inputs, name: inputs[name].clone()}
+            spoiled[name][:, 40 + 3] = value
+            got = _called(spoiled)
+            for row, path in enumerate(plan_of(5, tree).paths):
+                if 3 in path and bool(got[row].isfinite().all()):
+                    return f"{name} {value} in row 3 vanished from row {row}"
+                if 3 not in path and not torch.equal(got[row], clean[row]):
+                    return f"{name} {value} in row 3 reached row {row}, which does not follow it"
+    return None
+
+
+def _compacted_differs(device: str) -> str | None:
+    """Compare a step behind a compacted path with the same step behind the path laid by hand."""
+    for seed in (1, 2, 5):
+        case = verify_case(9, 61, heads=6, groups=1, tree=seed)
+        inputs = case.draw(seed, device)
+        plan = plan_of(9, seed)
+        row = max(range(9), key=lambda one: plan.depths[one])
+        path, wanted = plan.paths[row], single_step(inputs, row)
+        accepted = torch.tensor([*path, *[0] * (MAX_ROWS - len(path))], dtype=torch.int32)
+        stores = {name: inputs[name].clone() for name in ("keys", "values")}
+        for advanced in (False, True):
+            moved = {name: store.clone()[None] for name, store in stores.items()}
+            num = torch.tensor([len(path)], dtype=torch.int32, device=device)
+            start = inputs["start"] + num if advanced else inputs["start"]
+            attention_compact(
+                moved["keys"], moved["values"], start, num, accepted.to(device), advanced=advanced
+            )
+            got = _called({**wanted, **{name: store[0] for name, store in moved.items()}})
+            if fault := different_bits(got, _called(wanted), ROWS):
+                return f"path {path}, advanced={advanced}: {fault}"
+    return None
+
+
+def _tile_changes_bits(device: str) -> str | None:
+    """Compare other tiles with the default: more 16-row tiles, shorter and longer rings."""
+    capability = family(torch.cuda.get_device_capability(device))
+    for case in _swept():
+        inputs = case.draw(3, device)
+        expected = _called(inputs)
+        share = case.sizes["H"] // case.sizes["G"]
+        parts = row_groups(case.sizes["T"], share, capability)
+        for tile in _others(default(parts.rows, share, capability, 4096)):
+            if not tile.fits(capability):
+                continue
+            if fault := different_bits(_called(inputs, tile), expected, ROWS):
+                return f"{case.label} {tile}: {fault}"
+    return None
+
+
+def _others(tile: VerifyTile) -> Iterator[VerifyTile]:
+    yield replace(tile, units=3)
+    yield replace(tile, units=5)
+    yield VerifyTile(tile.m_tiles, 6, 2)
+    yield VerifyTile(min(tile.m_tiles + 1, 6), 4, 1)
+    yield VerifyTile(6, 4, 1)
+
+
+def _swept() -> tuple[Case, ...]:
+    return (
+        verify_case(1, 1100),
+        verify_case(5, 2040, heads=6, groups=1, tree=9),
+        verify_case(16, 1020, heads=6, groups=1),
+    )
+
+
+def _class_changes_bits(device: str) -> str | None:
+    """Compare context classes, and see a context that outgrew its class."""
+    for case in _swept():
+        inputs = case.draw(4, device)
+        expected = _called(inputs)
+        for larger in (4096, 40_000, 262_144):
+            if fault := different_bits(_called(inputs, max_context=larger), expected, ROWS):
+                return f"{case.label} max_context={larger}: {fault}"
+        if not bool(_called(inputs, max_context=64).isnan().all()):
+            return f"{case.label}: a class of 64 positions gave numbers"
+    return None
+
+
+def _overlap_differs(device: str) -> str | None:
+    """Compare two calls, the second's queries the first's result, with overlap and in a graph."""
+    for case in (verify_case(1, 1000), verify_case(16, 1000), verify_case(7, 300, tree=4)):
+        inputs = case.draw(5, device)
+        shape = inputs["q"].shape
+        first, second = (torch.empty(shape, dtype=torch.bfloat16, device=device) for _ in range(2))
+
+        def run(
+            overlap: bool,
+            inputs: Tensors = inputs,
+            first: torch.Tensor = first,
+            second: torch.Tensor = second,
+        ) -> None:
+            run_verify(inputs, {"out": first.flatten(1)}, overlap=overlap)
+            run_verify({**inputs, "q": first}, {"out": second.flatten(1)}, overlap=overlap)
+
+        run(overlap=False)
+        expected = second.clone()
+        graph = capture([lambda run=run: run(True), lambda run=run: run(True)])
+        for how, call in (("eager", lambda run=run: run(True)), ("in a graph", graph.replay)):
+            for _ in range(10):
+                first.fill_(torch.nan)
+                second.fill_(torch.nan)
+                call()
+                if fault := different_bits(second.flatten(1), expected.flatten(1), ROWS):
+                    return f"{case.label} {how}: {fault}"
+    return None
+
+
+def _strides_differ(device: str) -> str | None:
+    """Compare views of fused products and of a larger store with contiguous copies."""
+    case = verify_case(3, 70, heads=8, groups=2, tree=2)
+    inputs = case.draw(6, device)
+    rows, heads, width = inputs["q"].shape
+    fused = torch.stack((inputs["q"], inputs["gate"]), 2).flatten(2)  # per head: query, then gate
+    wide = torch.full((2, heads // 4, 2 * case.sizes["S"], width), torch.nan, dtype=fused.dtype)
+    wide = wide.to(device)
+    for kind, name in enumerate(("keys", "values")):
+        wide[kind, :, : case.sizes["S"]] = inputs[name]
+    padded = torch.cat((inputs["q"].flatten(1), inputs["q"].flatten(1)), 1)
+    views = {
+        **inputs,
+        "q": padded[:, : heads * width].unflatten(1, (heads, width)),
+        "gate": fused[:, :, width:],
+        "keys": wide[0],
+        "values": wide[1],
+    }
+    assert not alone(views)
+    assert rows > 1
+    slots = case.sizes["S"]
+    got, want = (_called(one, max_context=slots) for one in (views, inputs))
+    return different_bits(got, want, ROWS)
+
+
+def _chain_is_no_tree(device: str) -> str | None:
+    """Compare a chain with the same rows behind a sibling, which takes the kernel's other path."""
+    case = verify_case(4, 62, heads=6, groups=1)
+    inputs = case.draw(8, device)
+    expected = _called(inputs)
+    # row 1 becomes a leaf beside the chain's second row, which moves one slot on
+    order = torch.tensor([0, 1, 1, 2, 3], device=device)
+    longer = {**inputs, **{name: inputs[name][order] for name in ("q", "gate")}}
+    for name in ("keys", "values"):
+        store = inputs[name].clone()
+        store[:, 62:67] = inputs[name][:, 62 + order]
+        store[:, 63] = 1.0
+        longer[name] = store
+    paths = torch.zeros(5, MAX_ROWS, dtype=torch.int32)
+    for row, path in enumerate(((0,), (0, 1), (0, 2), (0, 2, 3), (0, 2, 3, 4))):
+        paths[row, : len(path)] = torch.tensor(path)
+    longer["paths"] = paths.to(device)
+    longer["depths"] = torch.tensor([0, 1, 1, 2, 3], dtype=torch.int32, device=device)
+    kept = torch.tensor([0, 2, 3, 4], device=device)
+    return different_bits(_called(longer)[kept], expected, ROWS)
+
+
+LAWS = (
+    Law("random trees are the single steps of their rows", _trees_differ),
+    Law("a chain has the bits of a branch of a tree", _chain_is_no_tree),
+    Law("what is not on a row's path does not reach it", _later_rows_reach_earlier_ones),
+    Law("a compacted path is a committed path", _compacted_differs),
+    Law("views have the bits of contiguous copies", _strides_differ),
+    Law("no tile of attention changes a bit", _tile_changes_bits, cuda_only=True),
+    Law("no context class changes a bit", _class_changes_bits, cuda_only=True),
+    Law("overlap changes no bit of attention, in a graph or out", _overlap_differs, cuda_only=True),
+)

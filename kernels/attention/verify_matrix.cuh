@@ -1,0 +1,52 @@
+// The matrix unit: fragments from shared memory, and one instruction for every row count.
+#pragma once
+
+#include "verify_problem.cuh"
+
+struct Matrix4 {
+  unsigned v[4];
+};
+
+__device__ __forceinline__ Matrix4 load_matrices(unsigned address) {
+  Matrix4 m;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(m.v[0]), "=r"(m.v[1]), "=r"(m.v[2]), "=r"(m.v[3])
+               : "r"(address)
+               : "memory");
+  return m;
+}
+
+__device__ __forceinline__ Matrix4 load_transposed(unsigned address) {
+  Matrix4 m;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(m.v[0]), "=r"(m.v[1]), "=r"(m.v[2]), "=r"(m.v[3])
+               : "r"(address)
+               : "memory");
+  return m;
+}
+
+// sum[16 x 8] += a[16 x 16] b[16 x 8], bf16 to fp32. Lane (g, t) holds columns 2t, 2t + 1 of rows g
+// and g + 8. An element's bits follow from its row of a, its column of b and its own sum.
+__device__ __forceinline__ void multiply_add(float (&sum)[4], const Matrix4& a, unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+               "{%0, %1, %2, %3};"
+               : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+               : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b0), "r"(b1));
+}
+
+// Address of a lane's row of a 16 x 16 operand a: rows by lane % 16, columns 8 on in the upper half.
+__device__ __forceinline__ unsigned operand_address(unsigned first, int row_bytes, int lane) {
+  return first + (lane & 15) * row_bytes + (lane >> 4) * 16;
+}
+
+// A row of a unit of the ring: its 16-byte pieces lie swizzled in the boxes that the engine wrote.
+struct UnitRow {
+  unsigned at, box;  // address of its first box, and from box to box
+  int turn;          // what its pieces are swizzled by
+
+  __device__ __forceinline__ unsigned piece(int i) const { return at + (i >> 3) * box + (((i & 7) ^ turn) << 4); }
+};
+
+__device__ __forceinline__ UnitRow unit_row(unsigned unit, int row) {
+  return {unit + row * (BOX * 2), BOX_BYTES, row & 7};
+}

@@ -1,0 +1,93 @@
+// What a verify is compiled for, and what a launch of it is told.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <math_constants.h>
+
+// Compile-time choices, by `macros` of verify_tile.py: SHARE (query heads of a KV head), M_TILES (of
+// 16 rows of the matrix unit in a block), UNITS (of the ring), WARPS, MIN_BLOCKS, OVERLAP. None of
+// them changes a bit.
+
+constexpr int D = 256;         // of a head
+constexpr int UNIT = 32;       // slots of one fill of the ring
+constexpr int MAX_NODES = 32;  // rows of a verify
+constexpr int BOX = 64;        // columns side by side in a fill: 128 bytes, which the engine swizzles
+constexpr int BOX_BYTES = UNIT * BOX * 2;
+constexpr int UNIT_BYTES = D / BOX * BOX_BYTES;
+constexpr int Q_BYTES = 2 * D + 16;   // of a row, padded: eight rows of a matrix lie in different banks
+constexpr int P_BYTES = 2 * 64 + 16;  // of a row of weights, padded alike
+constexpr int WORKERS = WARPS * 32;   // threads that compute; one more warp feeds the ring
+// Many sums need more registers than nine warps can have alike: then the feeding warp is one of four
+// that give theirs away (setmaxnreg moves registers between groups of four warps, on sm_90 and later).
+constexpr bool UNEVEN = M_TILES >= 4;
+constexpr int THREADS = WORKERS + (UNEVEN ? 128 : 32);
+constexpr int BLOCK_ROWS = 16 * M_TILES;
+constexpr int V_TILES = D / 8 / WARPS;  // 8-column tiles of the values' sum of a warp
+constexpr int SCORE_M = M_TILES % 2 == 0 && WARPS % 2 == 0 ? 2 : 1;  // scores: warps along rows
+constexpr int SCORE_N = WARPS / SCORE_M;                             // and along positions
+constexpr int MT = M_TILES / SCORE_M, NT = 8 / SCORE_N;              // tiles of a warp there
+
+// Dynamic shared memory: ring | barriers | zeros | work | paths | depths | scales | maxima | Q | P.
+// `shared_bytes` of verify_tile.py counts the same.
+constexpr int BARRIERS_AT = UNITS * UNIT_BYTES;
+constexpr int ZERO_AT = BARRIERS_AT + 256;
+constexpr int WORK_AT = ZERO_AT + 128;
+constexpr int PATHS_AT = WORK_AT + 32;
+constexpr int DEPTHS_AT = PATHS_AT + MAX_NODES * MAX_NODES;
+constexpr int SCALES_AT = DEPTHS_AT + MAX_NODES * 4;
+constexpr int MAXIMA_AT = SCALES_AT + BLOCK_ROWS * 4;
+constexpr int Q_AT = MAXIMA_AT + SCORE_N * BLOCK_ROWS * 4;
+constexpr int P_AT = Q_AT + BLOCK_ROWS * Q_BYTES;
+
+static_assert(UNITS >= 3 && UNITS <= 16 && Q_AT % 16 == 0 && M_TILES <= WARPS);
+
+// What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
+struct alignas(64) TensorMap {
+  unsigned char bytes[128];
+};
+
+// `VerifyArguments` of verify_launch.py has the same fields in the same order. T = rows, H = heads.
+struct Problem {
+  const __nv_bfloat16* q;  // [T, H, D], row stride q_stride
+  const int* start;        // committed positions
+  const int* depths;       // [T]
+  const int* paths;        // [T, 32]
+  float* sums;             // [chunks, T * H, D]: of values, weighted
+  float* tops;             // [chunks, T * H]: largest score, times `factor`
+  float* weights;          // [chunks, T * H]: sum of weights
+  int q_stride, rows, heads, groups, group_rows, row_groups, bins, chunks;
+  float factor;  // D^-0.5 log2 e
+};
+
+__device__ __forceinline__ unsigned shared_address(const void* p) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+// Meet the other threads that compute.
+__device__ __forceinline__ void meet() { asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory"); }
+
+// Meet, and say whether something holds for all.
+__device__ __forceinline__ bool meet_all(bool mine) {
+  int all;
+  asm volatile(
+      "{\n .reg .pred mine, all;\n setp.ne.s32 mine, %1, 0;\n bar.red.and.pred all, 1, %2, mine;\n"
+      " selp.s32 %0, 1, 0, all;\n}"
+      : "=r"(all)
+      : "r"(static_cast<int>(mine)), "n"(WORKERS)
+      : "memory");
+  return all;
+}
+
+// Let the next kernel of the stream start, and read nothing of the one before until it has ended.
+__device__ __forceinline__ void wait_for_predecessor() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+__device__ __forceinline__ void let_successor_start() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
+__device__ __forceinline__ float exp2_of(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}

@@ -1,0 +1,81 @@
+// Bring keys and values to shared memory: a ring of units of 32 rows, filled by the copy engine at
+// the word of a warp that does nothing else.
+//
+// Units of a tile of committed positions: K, K, V, V. Of a tile that own rows reach into: K, K and
+// the rows' own keys, then V, V and their own values. A unit is filled into the next place of the
+// ring, chunk after chunk, once every other warp has let go of what it held before.
+#pragma once
+
+#include "verify_problem.cuh"
+#include "verify_work.cuh"
+
+__device__ __forceinline__ void wait(unsigned barrier, unsigned phase) {
+  asm volatile(
+      "{\n .reg .pred done;\n"
+      "again:\n mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n @done bra over;\n bra again;\nover:\n}"
+      ::"r"(barrier), "r"(phase) : "memory");
+}
+
+struct Ring {
+  unsigned barriers, base;
+
+  __device__ __forceinline__ unsigned place(int unit) const { return base + unit % UNITS * UNIT_BYTES; }
+  __device__ __forceinline__ unsigned filled(int unit) const { return barriers + 8 * (unit % UNITS); }
+  __device__ __forceinline__ unsigned emptied(int unit) const { return barriers + 128 + 8 * (unit % UNITS); }
+
+  __device__ __forceinline__ void set_up() const {
+    for (int i = 0; i < UNITS; ++i) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(filled(i)) : "memory");
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(emptied(i)), "n"(WARPS) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+
+  __device__ __forceinline__ void wait_for(int unit, int count) const {
+    for (int i = unit; i < unit + count; ++i) wait(filled(i), i / UNITS & 1);
+  }
+
+  // Called by a whole warp.
+  __device__ __forceinline__ void let_go(int unit, int count, int lane) const {
+    __syncwarp();
+    if (lane < count) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(emptied(unit + lane)) : "memory");
+  }
+
+  // Called by one thread: unit `within` of a chunk. What it holds beyond the rows that are used is
+  // never looked at.
+  __device__ __forceinline__ void fill(int unit, const Chunk& chunk, int within, const TensorMap& keys,
+                                       const TensorMap& values, int start, int group) const {
+    bool value = within & 2;
+    int slot = chunk.low + within / 4 * TILE + (within & 1) * UNIT;
+    if (within >= 4 * chunk.full) {
+      const int tile = (within - 4 * chunk.full) / 6, part = (within - 4 * chunk.full) % 6;
+      value = part >= 3;
+      slot = part % 3 == 2 ? start : chunk.low + (chunk.full + tile) * TILE + part % 3 * UNIT;
+    }
+    if (unit >= UNITS) wait(emptied(unit), (unit / UNITS & 1) ^ 1);
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(filled(unit)), "r"(UNIT_BYTES)
+                 : "memory");
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(place(unit)),
+        "l"(value ? &values : &keys), "r"(0), "r"(slot), "r"(0), "r"(group), "r"(filled(unit))
+        : "memory");
+  }
+};
+
+// Feed the ring with all that the block computes on; the work of one warp.
+__device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const TensorMap& keys, const TensorMap& values,
+                                     const Rows& rows, int lane) {
+  Work work = work_of(p);
+  Chunk chunk = work.chunk(0);
+  int unit = 0;
+  for (const int ahead = min(UNITS, 4 * chunk.full); unit < ahead; ++unit)  // committed long ago
+    if (lane == 0) ring.fill(unit, chunk, unit, keys, values, work.start, rows.group);
+  if constexpr (OVERLAP) wait_for_predecessor();
+  work.last = work.start + __reduce_max_sync(~0u, depth_of(p, rows, lane));
+  chunk = work.chunk(0);
+  int within = unit;
+  for (int round = 0; chunk.number >= 0; chunk = work.chunk(++round), within = 0)
+    for (; within < chunk.units(); ++within, ++unit)
+      if (lane == 0) ring.fill(unit, chunk, within, keys, values, work.start, rows.group);
+}

@@ -1,0 +1,49 @@
+// Find the key of a row at a position that is not committed: on the row's own path.
+//
+// A tile that own rows reach into is the same for all rows up to `start`; beyond, position start + d
+// of a row lies in slot start + path[d], and past the row's own position there is nothing: zeros. A
+// fragment takes its rows from anywhere in shared memory, so where rows differ each row of the
+// verify gets a pass with its own keys or values, and an accumulator takes the pass of its row. The
+// place of a position in the instructions is that of a committed one, so are the bits.
+#pragma once
+
+#include "verify_matrix.cuh"
+#include "verify_ring.cuh"
+
+__device__ __forceinline__ int row_of(int matrix_row) { return matrix_row / SHARE; }
+
+struct Tail {
+  static constexpr int ALL = -1;
+
+  const unsigned char* paths;  // [rows of the block, 32]
+  const int* depths;           // [32], -1 beyond the rows of the block
+  unsigned zeros;              // 128 bytes of them
+
+  // Whether the row of a row of the matrix unit attends to a position.
+  __device__ __forceinline__ bool attends(const Work& work, int matrix_row, int position) const {
+    return position < work.start || position <= work.start + depths[min(row_of(matrix_row), MAX_NODES - 1)];
+  }
+
+  // What a row attends to at place `at` of the tile at `base`, whose units begin with `unit`. ALL
+  // stands for the longest row of a chain: others differ only in where they end.
+  __device__ __forceinline__ UnitRow find(const Ring& ring, const Work& work, int base, int at, int unit,
+                                          int row) const {
+    const int depth = base + at - work.start;
+    if (depth < 0) return unit_row(ring.place(unit + at / UNIT), at % UNIT);
+    if (base + at > work.last || (row != ALL && depth > depths[row])) return {zeros, 0, 0};
+    return unit_row(ring.place(unit + 2), row == ALL ? depth : paths[row * MAX_NODES + depth]);
+  }
+};
+
+// Whether all that this thread looks at of the first rows of a unit is finite; all threads together
+// look at all of it.
+__device__ __forceinline__ bool all_finite(unsigned unit, int num_rows) {
+  bool finite = true;
+  for (int i = threadIdx.x; i < num_rows * (D / 2); i += WORKERS) {
+    unsigned two;
+    const unsigned at = unit + i / (BOX / 2) % (D / BOX) * BOX_BYTES + i / (D / 2) * (BOX * 2) + i % (BOX / 2) * 4;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(two) : "r"(at) : "memory");
+    finite = finite && (two & 0x7F80) != 0x7F80 && (two & 0x7F800000) != 0x7F800000;
+  }
+  return finite;
+}

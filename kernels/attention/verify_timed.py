@@ -1,0 +1,110 @@
+"""List decode and verify attention as problems to time, at a short and a long context."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from torch.nn import functional
+from torch.nn.attention.bias import causal_lower_right
+
+from kernels.attention.verify import attention_verify, scratch_elements
+from kernels.attention.verify_problems import verify_case
+from kernels.attention.verify_tile import MAX_ROWS
+from kernels.common.peers import Peer
+from kernels.common.problem import Bar, ModelSizes, Problem, Tile
+from kernels.common.tree import TreeTables, plan_chain
+
+CONTEXTS = (1024, 32_768)
+"""Positions that a row attends to, its own and those of the rows before it counted."""
+
+GPU = "H200"
+"""What bars are stated for; other GPUs are timed and not judged."""
+
+PROVEN_START = 1010
+"""Committed positions of the case that is proven first: its rows reach across a chunk's edge."""
+
+
+def timed_verify(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
+    """Return attention over both contexts, for 1 to 32 rows.
+
+    Bars: 5 us at 1k and 1 row; 80 % of read bandwidth at 32k and 1 row, and at most 1.5 times that
+    time at up to 16 rows.
+    """
+    if rows > MAX_ROWS:
+        return ()
+    return tuple(_problem(sizes, rows, context) for context in CONTEXTS)
+
+
+def _problem(sizes: ModelSizes, rows: int, context: int) -> Problem:
+    heads, groups, width = sizes.num_heads, sizes.num_kv_heads, sizes.head_dim
+    num_bytes = 2 * (2 * groups * context * width + 3 * rows * heads * width)
+    return Problem(
+        name=f"attention at {context // 1024}k",
+        op="attention_verify",
+        rows=rows,
+        sizes={"H": heads, "G": groups, "D": width, "S": context},
+        num_bytes=num_bytes,
+        make_calls=partial(_make_calls, sizes, rows, context),
+        case=verify_case(rows, PROVEN_START, heads=heads, groups=groups, width=width),
+        bar=_bar(sizes, rows, context),
+        peers=(Peer("sdpa", num_bytes, partial(_make_peers, sizes, rows, context)),),
+    )
+
+
+def _bar(sizes: ModelSizes, rows: int, context: int) -> Bar | None:
+    if sizes.num_heads != 24:
+        return None
+    if rows == 1:
+        return Bar(max_us=5.0, gpu=GPU) if context < 4096 else Bar(min_share=0.8, gpu=GPU)
+    return Bar(max_times_rows=(1, 1.5), gpu=GPU) if context > 4096 and rows <= 16 else None
+
+
+def _tensors(
+    sizes: ModelSizes, rows: int, context: int, device: str
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    make = partial(torch.randn, dtype=torch.bfloat16, device=device)
+    store = (sizes.num_kv_heads, context, sizes.head_dim)
+    product = make(rows, sizes.num_heads, 2 * sizes.head_dim)  # per head: query, then gate
+    q = product[:, :, : sizes.head_dim].contiguous()
+    return q, make(store), make(store), product[:, :, sizes.head_dim :]
+
+
+def _make_calls(
+    sizes: ModelSizes, rows: int, context: int, num_copies: int, device: str
+) -> Sequence[Callable[[Tile], object]]:
+    tables = TreeTables(torch.device(device))
+    tables.load(plan_chain(rows))
+    start = torch.tensor([context - rows], dtype=torch.int32, device=device)
+    scratch = torch.empty(scratch_elements(rows, sizes.num_heads, context), device=device)
+    calls: list[Callable[[Tile], object]] = []
+    for _ in range(num_copies):
+        q, keys, values, gate = _tensors(sizes, rows, context, device)
+        out = q.new_empty(q.shape).flatten(1)
+        arguments = (q, keys, values, gate, start, tables.depths, tables.paths, out, scratch)
+        calls.append(partial(_call, arguments, context))
+    return calls
+
+
+def _call(arguments: tuple[torch.Tensor, ...], context: int, tile: Tile) -> None:
+    """Attend with overlap, as a round does."""
+    *inputs, out, scratch = arguments
+    attention_verify(
+        *inputs, max_context=context, out=out, scratch=scratch, overlap=out.is_cuda, tile=tile
+    )
+
+
+def _make_peers(
+    sizes: ModelSizes, rows: int, context: int, num_copies: int, device: str
+) -> Sequence[Callable[[], object]]:
+    calls: list[Callable[[], object]] = []
+    for _ in range(num_copies):
+        q, keys, values, _ = _tensors(sizes, rows, context, device)
+        calls.append(partial(_library, q.transpose(0, 1)[None], keys[None], values[None]))
+    return calls
+
+
+def _library(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Attend with torch, without the gate."""
+    rows, positions = q.shape[2], keys.shape[2]
+    mask = None if rows == 1 else causal_lower_right(rows, positions)
+    return functional.scaled_dot_product_attention(q, keys, values, mask, enable_gqa=True)

@@ -1,0 +1,51 @@
+// Share the chunks of a context out among the blocks of a KV head and row group.
+//
+// Blocks take chunks in turn from the last and longest on, in every second round in reverse, so
+// that their shares come out alike. Who computes a chunk changes no bit.
+#pragma once
+
+#include "chunks.cuh"
+#include "verify_problem.cuh"
+
+struct Chunk {
+  int number;      // -1: no more
+  int low;         // its first position
+  int full, tail;  // tiles of committed positions, and tiles after them
+  __device__ __forceinline__ int units() const { return 4 * full + 6 * tail; }
+};
+
+// The rows of a block: row0 on, all with one KV head.
+struct Rows {
+  int row0, count, group;
+};
+
+__device__ __forceinline__ Rows rows_of(const Problem& p) {
+  const int row0 = blockIdx.x % p.row_groups * p.group_rows;
+  return {row0, min(p.group_rows, p.rows - row0), static_cast<int>(blockIdx.x) / p.row_groups % p.groups};
+}
+
+// Depth of a row of the block; -1 beyond them.
+__device__ __forceinline__ int depth_of(const Problem& p, const Rows& rows, int row) {
+  return row < rows.count ? p.depths[rows.row0 + row] : -1;
+}
+
+struct Work {
+  int start, last;        // committed positions; the last position of a row of the block
+  int bin, bins, active;  // this block among those of its rows; chunks of the context
+
+  __device__ __forceinline__ Chunk chunk(int round) const {
+    const int turn = round * bins + (round & 1 ? bins - 1 - bin : bin);
+    if (turn >= active) return {-1, 0, 0, 0};
+    const Span span = chunk_span(active - 1 - turn);
+    const int full = max(min(span.high, start) - span.low, 0) / TILE;
+    const int rest = min(span.high, last + 1) - (span.low + full * TILE);
+    return {active - 1 - turn, span.low, full, span.high > start && rest > 0 ? (rest + TILE - 1) / TILE : 0};
+  }
+};
+
+// The block's share, as long as its rows' depths are not known.
+__device__ __forceinline__ Work work_of(const Problem& p) {
+  const int start = *p.start;
+  return {start, start - 1, static_cast<int>(blockIdx.x) / (p.row_groups * p.groups), p.bins,
+          min(chunk_of(start + p.rows - 1) + 1, p.chunks)};
+}

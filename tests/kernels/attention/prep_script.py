@@ -1,0 +1,20 @@
+"""Run the proofs and laws of attention's preparation in this process, print what is red.
+
+python prep_script.py torch; TRITON_INTERPRET=1 python prep_script.py interpreter
+"""
+
+import json
+import sys
+
+from engine.check import check_family
+from kernels.attention.prep_cases import CASES, OPS
+from kernels.attention.prep_laws import LAWS
+from kernels.common import interpreter
+from kernels.common.family import Family
+
+build = sys.argv[1]
+if build == "interpreter":
+    interpreter.install()
+found = list(check_family(Family("attention", OPS, CASES, LAWS), build))
+red = [f"{one.subject}: {one.proof}: {one.fault}" for one in found if one.fault]
+json.dump({"num_proofs": len(found), "red": red}, sys.stdout)

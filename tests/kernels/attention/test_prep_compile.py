@@ -1,0 +1,67 @@
+"""The preparation of attention compiles for both GPUs within a block's resources."""
+
+from functools import cache
+
+import pytest
+
+from kernels.attention.prep import PREFILL_ROWS
+from kernels.attention.prep_kernel import attention_prep_kernel as kernel
+from kernels.common.compile import MAX_SHARED_BYTES, Binary, compile_kernel
+
+CAPABILITIES = (90, 121)
+HEADS = (24, 16, 6)
+"""Query heads of the 27B, of a sibling and of the demo model; the heads are 256 wide in all."""
+
+
+@cache
+def compiled(
+    heads: int, rows: int, has_depths: bool, capability: int, overlap: bool = False
+) -> Binary:
+    names = kernel.arg_names
+    signature = {name: "*bf16" if name.endswith("_ptr") else "i32" for name in names}
+    signature |= {"start_ptr": "*i32", "depths_ptr": "*i32", "eps": "fp32"}
+    constants = {
+        "QUERY_HEADS": heads,
+        "D": 256,
+        "PAIRS": 8,
+        "HALF": 32,
+        "ROWS": rows,
+        "HAS_DEPTHS": has_depths,
+        "OVERLAP": overlap,
+    }
+    aligned = [name for name in names if name.endswith("_ptr") or name.startswith("stride_")]
+    options = {
+        "num_warps": 1 if rows == 1 else 4,
+        "enable_fp_fusion": False,
+        "launch_pdl": overlap,
+    }
+    return compile_kernel(kernel, signature, constants, options, capability, aligned)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize(("rows", "has_depths"), [(1, True), (1, False), (PREFILL_ROWS, False)])
+@pytest.mark.parametrize("heads", HEADS)
+def test_the_kernel_compiles_without_spills(heads, rows, has_depths, capability):
+    binary = compiled(heads, rows, has_depths, capability)
+    usage = binary.usage()
+    assert binary.shared_bytes <= MAX_SHARED_BYTES[capability]
+    assert usage["STACK"] == usage["LOCAL"] == binary.spill_bytes() == 0
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_no_step_is_contracted_approximate_or_flushed(capability):
+    ptx = compiled(24, 1, True, capability).ptx
+    assert [word for word in ("fma.", "approx", ".ftz", "div.full") if word in ptx] == []
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_a_row_of_a_verify_needs_no_shared_memory(capability):
+    assert compiled(24, 1, True, capability).shared_bytes == 0
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_the_kernel_waits_for_the_one_before_only_with_overlap(capability):
+    assert "griddepcontrol" not in compiled(24, 1, True, capability).ptx
+    ptx = compiled(24, 1, True, capability, overlap=True).ptx
+    assert "griddepcontrol.wait" in ptx
+    assert "griddepcontrol.launch_dependents" in ptx

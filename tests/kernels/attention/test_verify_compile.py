@@ -1,0 +1,116 @@
+"""Every launch of decode and verify attention fits the GPUs it is meant for; no GPU is needed."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+
+from kernels.attention import verify_launch
+from kernels.attention.verify_tile import (
+    MAX_ROWS,
+    MAX_SHARED_BYTES,
+    RESERVED,
+    SHARED_OF_AN_SM,
+    VerifyTile,
+    default,
+    row_groups,
+)
+from kernels.common.compile import mnemonics_of, usage_of
+
+SHARES = (4, 6)
+REGISTERS_OF_AN_SM = 65_536
+
+
+def launched() -> list[tuple[int, int, VerifyTile]]:
+    """GPU, query heads a KV head and tile of every launch of 1 to 32 rows, each once."""
+    found = {}
+    for capability in (90, 121):
+        for share in SHARES:
+            for rows in range(1, MAX_ROWS + 1):
+                parts = row_groups(rows, share, capability)
+                assert parts.number * parts.rows >= rows
+                for context in (1024, 32_768):
+                    tile = default(parts.rows, share, capability, context)
+                    assert tile.m_tiles * 16 >= parts.rows * share
+                    found[capability, share, tile] = None
+    return list(found)
+
+
+LAUNCHED = launched()
+COMPILED = [one for one in LAUNCHED if one[1] == 6 or one[2].m_tiles == 4]
+"""All of the 27B and the demo; of the siblings the tile of 16 rows. A second each."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    usage: dict[str, int]
+    mnemonics: Counter[str]
+
+
+@pytest.fixture(scope="module")
+def facts() -> dict:
+    def compiled(one):
+        capability, share, tile = one
+        choices = tuple(tile.macros(share).items())
+        cubin = verify_launch.cubin("verify", choices, True, f"sm_{capability}a")
+        return Facts(usage_of(cubin), mnemonics_of(cubin))
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(COMPILED, pool.map(compiled, COMPILED), strict=True))
+
+
+def test_limits_are_those_of_the_gpus():
+    assert MAX_SHARED_BYTES == {90: 232_448, 121: 101_376}
+
+
+def test_shared_memory_is_within_a_blocks_and_a_multiprocessors():
+    for capability, _, tile in LAUNCHED:
+        assert tile.fits(capability), tile
+        assert tile.shared_bytes <= MAX_SHARED_BYTES[capability]
+        assert tile.per_sm * (tile.shared_bytes + RESERVED) <= SHARED_OF_AN_SM[capability]
+
+
+def test_sixteen_rows_of_the_27b_read_their_context_once_on_a_large_gpu():
+    assert row_groups(16, 6, 90).number == 1
+
+
+def test_nothing_is_spilled_and_the_registers_are_there(facts):
+    for (capability, share, tile), found in facts.items():
+        assert found.usage["LOCAL"] == 0, (capability, share, tile)
+        # sm_121 passes a tensor map's address through 8 bytes of stack
+        most = 8 if capability == 121 else 0
+        assert found.usage["STACK"] <= most, (capability, share, tile)
+        warps = -(-tile.threads // 128) * 4  # a block's warps are counted in fours
+        of_a_thread = -(-found.usage["REG"] // 8) * 8
+        assert of_a_thread * 32 * warps <= REGISTERS_OF_AN_SM, (capability, share, tile)
+
+
+def test_registers_move_to_the_warps_that_compute_where_sums_are_many(facts):
+    for (capability, share, tile), found in facts.items():
+        moved = any(name.startswith("USETMAXREG") for name in found.mnemonics)
+        assert moved == (tile.m_tiles >= 4) == (tile.threads == 384), (capability, share, tile)
+
+
+def test_every_row_count_multiplies_with_one_instruction(facts):
+    for one, found in facts.items():
+        names = found.mnemonics
+        assert {name for name in names if "MMA" in name} == {"HMMA.16816.F32.BF16"}, one
+        assert names["UTMALDG.4D"] > 0, one
+        bases = {name.split(".")[0] for name in names}
+        assert not bases & {"RED", "ATOM", "ATOMG", "REDG"}, one
+
+
+@pytest.mark.parametrize("capability", [90, 121])
+@pytest.mark.parametrize("kernel", ["combine", "compact"])
+def test_small_kernels_spill_nothing(kernel, capability):
+    usage = usage_of(verify_launch.cubin(kernel, (), True, f"sm_{capability}a"))
+    assert usage["LOCAL"] == usage["STACK"] == 0
+    assert verify_launch.combine_shared_bytes(256 + 1) <= 48 << 10
+
+
+def test_a_source_compiles_without_overlap():
+    choices = tuple(default(1, 6, 90, 1024).macros(6).items())
+    for kernel, own in (("verify", choices), ("combine", ()), ("compact", ())):
+        names = mnemonics_of(verify_launch.cubin(kernel, own, False, "sm_90a"))
+        assert not any(name.startswith("ACQBULK") for name in names)

@@ -1,0 +1,75 @@
+"""Plant one fault at a time in the CUDA sources, run proofs and laws, print which turned red.
+
+Needs a GPU. PYTHONPATH=. python tests/kernels/attention/verify_planted_script.py
+"""
+
+import json
+import sys
+
+from kernels.attention import verify_launch
+from kernels.attention.verify_laws import LAWS
+from kernels.attention.verify_problems import run_verify, verify_case
+from kernels.attention.verify_truth import truth_verify
+from kernels.common import proofs
+from kernels.common.family import Op
+
+TRUTH, ROWS = "within tolerance of fp64", "rows stand alone"
+TREES = "random trees are the single steps of their rows"
+PATHS = "what is not on a row's path does not reach it"
+CLASSES = "no context class changes a bit"
+
+ROUNDED = "exp2_of(__fsub_rn(__fmul_rn(scores[m][n][2 * half], p.factor), offset))"
+FUSED = "exp2_of(__fmaf_rn(scores[m][n][2 * half], p.factor, -offset))"
+
+FAULTS = [
+    # name, source, what it says, what it is made to say, what must turn red
+    ("nothing changed", "verify", "sums.clear();", "sums.clear();", None),
+    ("sums not scaled", "verify",
+     "= __fmul_rn(values[m][n][2 * half], by)", "= values[m][n][2 * half]", TRUTH),
+    ("own key unseen", "verify",
+     "position <= work.start + depths[", "position < work.start + depths[", TRUTH),
+    ("paths not followed", "verify",
+     "depth : paths[row * MAX_NODES + depth]", "depth : depth", TREES),
+    ("every verify a chain", "verify", "meet_all(in_order)", "meet_all(true)", TREES),
+    ("infinite values not looked for", "verify",
+     "chain && all_finite(", "chain || all_finite(", PATHS),
+    ("no pass takes its row", "verify",
+     "(row == Tail::ALL || row == row_of(matrix_row))", "true", TREES),
+    ("weights by row count", "verify",
+     ROUNDED, f"(p.rows > 1 ? {FUSED} : {ROUNDED})", ROWS),
+    ("weights' sum off", "verify", "ONES = 0x3F803F80;", "ONES = 0x3F804000;", TRUTH),
+    ("all launched chunks merged", "combine",
+     "count = min(reached, p.chunks)", "count = p.chunks", CLASSES),
+    ("a strand left out", "combine",
+     "for (int i = 1; i < STRANDS; ++i)", "for (int i = 2; i < STRANDS; ++i)", TRUTH),
+    ("gate forgotten", "combine", "1.0f + expf(-__bfloat162float(gate))", "1.0f", TRUTH),
+]  # fmt: skip
+
+CASES = (verify_case(5, 1100, heads=6, groups=1), verify_case(6, 50, heads=6, groups=1, tree=1))
+TRIED = {law.name: law.broken for law in LAWS if law.name in (TREES, PATHS, CLASSES)}
+PROVEN = {TRUTH: proofs.within_tolerance, ROWS: proofs.rows_stand_alone}
+
+
+def red() -> list[str]:
+    """Run everything; name what is red."""
+    op = Op(run_verify, truth_verify)
+    found = [name for name, proof in PROVEN.items() if any(proof(op, one, "cuda") for one in CASES)]
+    return found + [name for name, broken in TRIED.items() if broken("cuda")]
+
+
+def main() -> None:
+    """Print {fault: [what must be red, all that is]}."""
+    sources = {name: verify_launch._source(name) for name in ("verify", "combine", "compact")}
+    result = {}
+    for name, where, old, new, wanted in FAULTS:
+        assert sources[where].count(old) >= 1, f"{name}: nowhere to plant it"
+        planted = {**sources, where: sources[where].replace(old, new)}
+        verify_launch._source = planted.__getitem__
+        verify_launch.load.cache_clear()
+        verify_launch._plan.cache_clear()
+        result[name] = [wanted, red()]
+    json.dump(result, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
