@@ -8,6 +8,12 @@ what a family is.
 FAMILY_MODULES = {
     "norm": "kernels.norm.cases",
     "linear": "kernels.linear.cases",
+    "attention": "kernels.attention.cases",
+    "conv": "kernels.conv.cases",
+    "embed": "kernels.embed.cases",
+    "delta": "kernels.delta.cases",
+    "head": "kernels.head.cases",
+    "sample": "kernels.sample.cases",
 }
 """Module that defines `FAMILY` for each family name; a new family is one line here.
 
