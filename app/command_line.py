@@ -14,7 +14,9 @@ import typer
 
 from app.commands import (
     bench,
+    bench_ab,
     bench_kernels,
+    bench_prefill,
     chat,
     check,
     doctor,
@@ -103,6 +105,8 @@ session_commands.command("delete")(_ends_well(sessions.delete))
 cli.add_typer(session_commands, name="sessions")
 bench_commands.command("round")(_ends_well(bench.bench_round))
 bench_commands.command("kernels")(_ends_well(bench_kernels.bench_kernels))
+bench_commands.command("prefill")(_ends_well(bench_prefill.bench_prefill))
+bench_commands.command("ab")(_ends_well(bench_ab.bench_ab))
 cli.add_typer(bench_commands, name="bench")
 
 

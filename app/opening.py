@@ -83,6 +83,7 @@ def request_of(settings: Settings, info: EngineInfo, messages: tuple[Message, ..
         thinking=settings.chat.thinking and info.supports_thinking,
         effort=settings.chat.effort,
         drafter=settings.draft.drafter,
+        draft_shape=settings.draft.shape,
         num_draft_tokens=settings.draft.tokens,
     )
 

@@ -1,55 +1,70 @@
 """Time decode rounds of a full-size model with random weights: no download, no text.
 
-A round here verifies a draft that the target agrees with, so that all its rows are computed. It
-runs on the path that the engine serves turns with, and is compared with the read bandwidth that
-this machine showed in the same run.
+What plain decode chose is replayed in rounds of several rows, one behind the other, and the target
+must agree with each row: so the bench proves what it times. Rounds run on the path that the engine
+serves turns with, and are compared with the read bandwidth that this machine showed in this run.
 """
 
-import random
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from engine.errors import MemoryPlanError, RequestError, nearest
-from engine.linear_path import LinearPath, choose_linear_path
-from engine.measure import read_bandwidth_gbps
-from engine.model import footprint
-from engine.model.config import SHAPES, ModelConfig
-from engine.model.decoder import Model
-from engine.model.memory import available_bytes
-from engine.model.random import random_model
-from engine.model.state import State
-from engine.open import HELD_FORMATS, arithmetic_id
+from engine.bench_model import BenchModel, config_of, draw_model
+from engine.errors import RequestError
+from engine.launches import count_kernels
+from engine.linear_path import KernelError, choose_linear_path
 from engine.profile import Profile
 from engine.records import PHASES
+from engine.replay import Replay, Replayed
 from engine.settings.declared import Settings, load_settings
-from engine.turn.clock import PhaseClock
-from engine.turn.traffic import WalkTraffic
-from engine.turn.verify import RowWalk
+from engine.turn.verify import Verifier
 
 MAX_ROWS = 32
-WORKSPACE_BYTES = 1 << 30
-"""Room for activations, and for a matrix in fp32 while its codes are drawn."""
 
 NUM_WARM_UP = 2
-"""Rounds before the timed ones: allocators and libraries settle."""
+"""Rounds before the timed ones: allocators and libraries settle, and a graph is captured."""
+
+BYTES_OF_PHASE = {
+    "draft": ("drafter",),
+    "verify": ("weights", "head", "state", "kv"),
+    "accept": (),
+    "host": (),
+}
+"""The parts of a round's bytes that each of the four phases moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTiming:
+    """One phase of a round: median time, what it launches and moves.
+
+    ``launches`` counts kernels, from a graph or not; None where nothing counts them.
+    """
+
+    ms: float
+    launches: int | None
+    num_bytes: int
+    gb_s: float
+    share: float
 
 
 @dataclass(frozen=True, slots=True)
 class RoundTiming:
-    """Rounds of one number of rows: medians over the repetitions."""
+    """Rounds of one number of rows: medians over the repetitions.
+
+    ``num_bytes`` are by ``engine.records.BYTE_PARTS``, ``phases`` by ``engine.records.PHASES``.
+    """
 
     rows: int
     round_ms: float
     best_ms: float
     ms: dict[str, float]
+    launches: int | None
     num_bytes: dict[str, int]
     gb_s: float
     share: float
     """``gb_s`` over the read bandwidth measured in this run."""
+    phases: dict[str, PhaseTiming]
 
 
 def bench_round(
@@ -78,102 +93,101 @@ def bench_round(
     Raises:
         RequestError: the shape or a number of rows is not to be had.
         MemoryPlanError: the model does not fit on the device.
+        KernelError: a round chose other tokens than plain decode.
     """
-    config = _config(shape, rows)
-    num_tokens = context_tokens + max(rows)
+    config_of(shape)
+    expect_rows(rows)
+    num_tokens = context_tokens + max(rows) * (NUM_WARM_UP + num_repetitions)
     path = choose_linear_path(settings or load_settings()[0], device)
-    _expect_room(config, profile, num_tokens, device, path)
-    progress("measuring the read bandwidth")
-    read_gb_s = read_bandwidth_gbps(device)
-    progress(f"drawing the weights of {shape}")
-    packer = path.new_packer()
-    model = random_model(config, profile.formats, device=device, packer=packer)
-    state = model.new_state(num_tokens)
+    bench = draw_model(
+        shape, profile, path, device=device, num_tokens=num_tokens,
+        smaller="a smaller --context", progress=progress,
+    )  # fmt: skip
     progress(f"reading {context_tokens} tokens")
-    model.prefill(_ids(config, context_tokens), state)
-    timings: list[RoundTiming] = []
+    replay = Replay(bench.model, context_tokens, num_tokens)
+    verifier = path.new_verifier(bench.model)
+    progress("decoding plainly what the rounds will replay")
+    replay.decode(verifier)
+    timed: list[list[Replayed]] = []
     for num_rows in rows:
         progress(f"rounds of {num_rows} row{'s' * (num_rows > 1)}")
-        timings.append(_time_rows(model, state, num_rows, num_repetitions, read_gb_s))
-    return {
-        "shape": shape,
-        "profile": profile.name,
-        "path": path.description,
-        "notices": [one for one in (path.why_not, packer.notice if packer else "") if one],
-        "weight_bytes": model.weight_bytes,
-        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-        "torch": torch.__version__,
-        "arithmetic": arithmetic_id(device, packer.arithmetic if packer else ""),
+        timed.append(_time_rows(replay, verifier, num_rows, num_repetitions))
+    # behind all that is timed: a profiler leaves its traces
+    launches = [_count_launches(replay, verifier, one, device) for one in rows]
+    timings = [_timing(bench, replay, *one) for one in zip(rows, timed, launches, strict=True)]
+    return bench.facts | {
         "context_tokens": context_tokens,
         "repetitions": num_repetitions,
-        "read_gb_s": read_gb_s,
         "rounds": timings,
     }
 
 
-def _config(shape: str, rows: Sequence[int]) -> ModelConfig:
-    if shape not in SHAPES:
-        raise RequestError(f"There is no shape '{shape}'.", nearest(shape, SHAPES))
+def expect_rows(rows: Sequence[int]) -> None:
+    """Refuse rounds that there are not.
+
+    Raises:
+        RequestError: a number of rows is below 1 or above 32.
+    """
     for num_rows in rows:
         if not 1 <= num_rows <= MAX_ROWS:
             raise RequestError(f"A round has 1 to {MAX_ROWS} rows, not {num_rows}.")
-    return SHAPES[shape]
-
-
-def _expect_room(
-    config: ModelConfig, profile: Profile, num_tokens: int, device: str, path: LinearPath
-) -> None:
-    formats = profile.formats if path.is_packed else HELD_FORMATS
-    weights = sum(footprint.weight_bytes(config, formats, packed=path.is_packed).values())
-    cache = footprint.kv_bytes_per_token(config) * num_tokens
-    needed = weights + cache + footprint.state_bytes(config) + WORKSPACE_BYTES
-    free = available_bytes(device)
-    if needed > free:
-        raise MemoryPlanError(
-            f"The model needs {needed / 1e9:.1f} GB and {free / 1e9:.1f} GB are free.",
-            "Take --shape demo, or a smaller --context.",
-        )
-
-
-def _ids(config: ModelConfig, number: int) -> list[int]:
-    draw = random.Random(0)  # any tokens do, the same ones every time
-    return [draw.randrange(config.vocab_size) for _ in range(number)]
 
 
 def _time_rows(
-    model: Model, state: State, num_rows: int, num_repetitions: int, read_gb_s: float
+    replay: Replay, verifier: Verifier, num_rows: int, num_repetitions: int
+) -> list[Replayed]:
+    num_rounds = NUM_WARM_UP + num_repetitions
+    every = [_agreeing(one) for one in replay.rounds(verifier, num_rows, num_rounds)]
+    return every[NUM_WARM_UP:]
+
+
+def _count_launches(replay: Replay, verifier: Verifier, num_rows: int, device: str) -> int | None:
+    return count_kernels(lambda: list(replay.rounds(verifier, num_rows, 1)), device)
+
+
+def _timing(
+    bench: BenchModel,
+    replay: Replay,
+    num_rows: int,
+    timed: Sequence[Replayed],
+    launches: int | None,
 ) -> RoundTiming:
-    traffic = WalkTraffic(model.config, model.weights.part_bytes)
-    num_bytes = traffic(state.length, num_rows, 0)
-    start = state.snapshot()
-    every: list[dict[str, float]] = []
-    for _ in range(NUM_WARM_UP + num_repetitions):
-        every.append(_one_round(model, state, num_rows))
-        state.restore(start)  # so that every round moves the bytes that are counted
-    timed = every[NUM_WARM_UP:]
-    totals = [sum(one.values()) for one in timed]
+    totals = [sum(one.ms.values()) for one in timed]
     round_ms = statistics.median(totals)
+    num_before = replay.start.length + (NUM_WARM_UP + len(timed) // 2) * num_rows
+    num_bytes = bench.path.traffic_of(bench.model)(num_before, num_rows, num_rows, 0)
+    ms = {name: statistics.median(one.ms[name] for one in timed) for name in PHASES}
     gb_s = sum(num_bytes.values()) / round_ms / 1e6
     return RoundTiming(
         rows=num_rows,
         round_ms=round_ms,
         best_ms=min(totals),
-        ms={name: statistics.median(one[name] for one in timed) for name in PHASES},
+        ms=ms,
+        launches=launches,
         num_bytes=num_bytes,
         gb_s=gb_s,
-        share=gb_s / read_gb_s,
+        share=gb_s / bench.read_gb_s,
+        phases={
+            name: _phase(name, ms[name], launches, num_bytes, bench.read_gb_s) for name in PHASES
+        },
     )
 
 
-def _one_round(model: Model, state: State, num_rows: int) -> dict[str, float]:
-    draft = _ids(model.config, num_rows - 1)
-    left = iter([*draft, 0])
+def _phase(
+    name: str, ms: float, launches: int | None, num_bytes: dict[str, int], read_gb_s: float
+) -> PhaseTiming:
+    moved = sum(num_bytes[part] for part in BYTES_OF_PHASE[name])
+    gb_s = moved / ms / 1e6 if moved else 0.0
+    return PhaseTiming(
+        ms, launches if name == "verify" else None, moved, gb_s, share=gb_s / read_gb_s
+    )
 
-    def agree(logits: torch.Tensor) -> tuple[int, bool]:
-        int(logits.argmax())  # what accepting costs, and the device is done behind it
-        return next(left), True
 
-    clock = PhaseClock(model.device)
-    RowWalk(model).verify(0, draft, state, agree, clock)
-    clock.enter("host")
-    return clock.stop()
+def _agreeing(one: Replayed) -> Replayed:
+    if not one.agrees:
+        raise KernelError(
+            f"A round of {one.draft.plan.num_nodes} rows chose {one.verified.chosen}, and plain "
+            f"decode chose {list(one.draft.token_ids)} and one more.",
+            "Tell us what 'qwen38 check' says.",
+        )
+    return one

@@ -5,16 +5,25 @@ from functools import cache
 
 import torch
 
+from engine.dispatch import DeviceFacts, dispatch
+from engine.draft.draft import Draft
 from engine.errors import EngineError, SettingsError
 from engine.model.decoder import Model
+from engine.model.kernel_model import KernelModel
 from engine.model.packed import crossovers_of
 from engine.model.packing import Launching, Packer
 from engine.settings.declared import Settings
 from engine.tiles import read_table
+from engine.turn.choice import TokenChooser
+from engine.turn.clock import PhaseClock
+from engine.turn.graph_verify import RowsVerifier
+from engine.turn.traffic import RowsTraffic, Traffic, WalkTraffic
+from engine.turn.verify import RowWalk, Verifier
+from engine.types import Sampling
 from kernels.common import nvrtc
 from kernels.common.nvrtc import CompileError
 from kernels.linear import skinny_launch
-from kernels.linear.tile import SkinnyProblem
+from kernels.linear.tile import MAX_ROWS, SkinnyProblem
 from kernels.linear.tile_choice import defaults
 
 
@@ -31,10 +40,12 @@ class LinearPath:
     Attributes:
         launching: for which GPU weights are packed; None holds them as BF16 for the reference.
         why_not: a sentence that says why a GPU's kernels are not used; empty on a CPU.
+        graphs: launch a round as one captured graph.
     """
 
     launching: Launching | None = None
     why_not: str = ""
+    graphs: bool = True
 
     @property
     def is_packed(self) -> bool:
@@ -47,14 +58,27 @@ class LinearPath:
         if self.launching is None:
             return "reference: every row is a one-token step over weights held in BF16"
         overlap = ", overlapped" if self.launching.overlap else ""
-        return (
-            f"kernels: every row is a one-token step, its products skinny{overlap} over weights as "
-            "stored; attention and delta rule are the reference's"
-        )
+        how = "one captured graph a round" if self.graphs else "launched one by one"
+        return f"kernels: a round's rows together, weights as stored, {how}{overlap}"
 
     def new_packer(self) -> Packer | None:
         """What packs the weights of one model; None for the reference."""
         return Packer(self.launching) if self.launching is not None else None
+
+    def new_verifier(self, model: Model) -> Verifier:
+        """What computes the rows of a round.
+
+        Args:
+            model: loaded for this path.
+        """
+        if self.launching is None or not isinstance(model, KernelModel):
+            return RowWalk(model)
+        return RowsVerifier(model, graphs=self.graphs, overlap=self.launching.overlap)
+
+    def traffic_of(self, model: Model) -> Traffic:
+        """What counts a round's bytes."""
+        kind = WalkTraffic if self.launching is None else RowsTraffic
+        return kind(model.config, model.weights.part_bytes)
 
 
 def choose_linear_path(settings: Settings, device: str) -> LinearPath:
@@ -68,25 +92,37 @@ def choose_linear_path(settings: Settings, device: str) -> LinearPath:
         SettingsError: the kernels are asked for by name and do not run here.
     """
     wanted = settings.kernels.linear
+    if device == "cuda":
+        nvrtc.keep_in(settings.data_dir / "cubins")
+    facts = facts_of(device, probe=wanted != "reference")
+    path = dispatch("path", facts, 1, settings.kernels)
+    if path.kernel == "reference":
+        if wanted == "skinny":
+            because = facts.problem or "the model runs on the CPU"
+            other = "'reference'" if facts.capability else "model.device to 'cuda'"
+            raise SettingsError(
+                f"'kernels.linear' is 'skinny', but {because}.", f"Set it to 'auto', or {other}."
+            )
+        return LinearPath(why_not=path.reason if device == "cuda" else "")
+    assert facts.capability is not None
+    overlap = dispatch("overlap", facts, 1, settings.kernels).kernel == "on"
+    graphs = dispatch("launch", facts, 1, settings.kernels).kernel == "graph"
+    rows = read_table("linear", facts.capability)
+    launching = Launching(facts.capability, rows, overlap=overlap, graphs=graphs)
+    return LinearPath(launching, graphs=graphs)
+
+
+def facts_of(device: str, *, probe: bool = True) -> DeviceFacts:
+    """What `engine.dispatch` needs to know of this machine's device.
+
+    Args:
+        device: "cpu" or "cuda".
+        probe: compile a small kernel, to know whether any compiles.
+    """
     if device == "cpu":
-        if wanted == "skinny":
-            raise SettingsError(
-                "'kernels.linear' is 'skinny', but the model runs on the CPU.",
-                "Set it to 'auto', or model.device to 'cuda'.",
-            )
-        return LinearPath()
-    nvrtc.keep_in(settings.data_dir / "cubins")
-    if wanted == "reference":
-        return LinearPath(why_not="The setting 'kernels.linear' is 'reference'.")
+        return DeviceFacts(device)
     capability = torch.cuda.get_device_capability()
-    if problem := why_kernels_do_not_run(capability):
-        if wanted == "skinny":
-            raise SettingsError(
-                f"'kernels.linear' is 'skinny', but {problem}.", "Set it to 'auto' or 'reference'."
-            )
-        return LinearPath(why_not=f"The matrix kernels are not used: {problem}.")
-    rows = read_table("linear", capability)
-    return LinearPath(Launching(capability, rows, overlap=settings.kernels.overlap))
+    return DeviceFacts(device, capability, why_kernels_do_not_run(capability) if probe else "")
 
 
 @cache
@@ -104,13 +140,23 @@ def why_kernels_do_not_run(capability: tuple[int, int]) -> str:
     return ""
 
 
-def warm_up(model: Model) -> None:
-    """Compile and load what a first round needs, so that no answer waits for it.
+WARM_ROWS = (1, 8, 16, 24, 32)
+"""Rows of the rounds that a GPU runs before the first answer: one of each class of tiles."""
+
+
+def warm_up(model: Model, verifier: Verifier) -> None:
+    """Compile and load what rounds need, so that no answer waits for it.
+
+    Args:
+        model: loaded for the kernels.
+        verifier: of the model.
 
     Raises:
         KernelError: a kernel does not compile, or the driver refuses it.
     """
     try:
+        if model.device.type == "cuda":
+            _run_rounds(model, verifier)
         hidden = model.step(0, model.new_state(64))
         model.logits(hidden)
         if model.mtp is not None:
@@ -124,6 +170,15 @@ def warm_up(model: Model) -> None:
             f"The matrix kernels do not run here: {str(problem).splitlines()[0]}.",
             "Set kernels.linear to 'reference', and tell us what 'qwen38 check' says.",
         ) from None
+
+
+def _run_rounds(model: Model, verifier: Verifier) -> None:
+    state, greedy = model.new_state(MAX_ROWS), Sampling(temperature=0.0)
+    for num_rows in WARM_ROWS:
+        state.clear()
+        chooser = TokenChooser(greedy, model.config.vocab_size, ())
+        draft, clock = Draft.chain((0,) * (num_rows - 1)), PhaseClock(model.device)
+        verifier.verify(0, draft, state, chooser, lambda _token_id, _logits: False, clock)
 
 
 def describe_paths(path: LinearPath) -> str:

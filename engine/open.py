@@ -19,6 +19,7 @@ from engine.model.decoder import Model
 from engine.model.footprint import kv_bytes_per_token, state_bytes, tail_bytes, weight_bytes
 from engine.model.generation import read_generation
 from engine.model.loading import load_weights
+from engine.model.rows import ARITHMETIC
 from engine.model.tensors import format_of
 from engine.profile import Formats
 from engine.settings.declared import Settings
@@ -26,9 +27,7 @@ from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
 from engine.tiles import tile_notice, tuned_arithmetic
 from engine.turn.local import LocalEngine
-from engine.turn.traffic import WalkTraffic
 from engine.turn.turn import Machine
-from engine.turn.verify import RowWalk
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
 
 HELD_FORMATS = Formats("bf16", "bf16", "bf16", "bf16", "bf16")
@@ -90,8 +89,6 @@ def open_engine(
             packer=packer,
             context_tokens=max_context_tokens,
         )
-        if packer is not None:
-            warm_up(model)
         products = packer.arithmetic if packer is not None else ""
         arithmetic = arithmetic_id(device, products)
         said = packer.notice if packer is not None else ""
@@ -99,8 +96,8 @@ def open_engine(
             notices = (*notices, tile_notice(torch.cuda.get_device_capability()), said)
         notices = tuple(one for one in notices if one)
         return engine_of(
-            model, tokenizer, template, choice, device, max_context_tokens, arithmetic, notices
-        )
+            model, tokenizer, template, choice, path, max_context_tokens, arithmetic, notices
+        )  # fmt: skip
     except BaseException:
         template.close()
         raise
@@ -111,18 +108,24 @@ def engine_of(
     tokenizer: Tokenizer,
     template: ChatTemplate,
     choice: Choice,
-    device: str,
+    path: LinearPath,
     max_context_tokens: int,
     arithmetic: str,
     notices: tuple[str, ...] = (),
 ) -> LocalEngine:
-    """Put an engine around a loaded model."""
-    traffic = WalkTraffic(model.config, model.weights.part_bytes)
+    """Put an engine around a loaded model, and let its kernels run once.
+
+    Raises:
+        KernelError: the GPU refuses a kernel.
+    """
+    verifier = path.new_verifier(model)
+    if path.is_packed:
+        warm_up(model, verifier)
     machine = Machine(
         model=model,
         tokenizer=tokenizer,
-        verifier=RowWalk(model),
-        traffic=traffic,
+        verifier=verifier,
+        traffic=path.traffic_of(model),
         stop_ids=frozenset(model.stop_ids),
         max_context_tokens=max_context_tokens,
         num_threads=torch.get_num_threads(),
@@ -131,7 +134,7 @@ def engine_of(
         model=choice.profile.title if choice.is_demo else model_name(choice.path),
         path=str(choice.path),
         profile=choice.profile.name,
-        device=device,
+        device=model.device.type,
         num_parameters=model.num_parameters,
         weight_bytes=model.weight_bytes,
         state_bytes=state_bytes(model.config) + tail_bytes(model.config),
@@ -142,7 +145,7 @@ def engine_of(
         supports_thinking=template.supports_thinking,
         has_mtp=model.has_mtp,
         arithmetic=arithmetic,
-        read_gb_s=read_bandwidth_gbps(device),
+        read_gb_s=read_bandwidth_gbps(model.device.type),
     )
     return LocalEngine(info, machine, template, choice.profile.drafting, notices)
 
@@ -204,8 +207,8 @@ def arithmetic_id(device: str, products: str = "") -> str:
 
     Args:
         device: "cpu" or "cuda".
-        products: name of the matrix kernels' arithmetic (``Packer.arithmetic``); empty for the
-            reference's products.
+        products: name of the matrix kernels' arithmetic (``Packer.arithmetic``), beside which the
+            layers run by kernels too; empty for the reference.
     """
     chip = torch.backends.cpu.get_cpu_capability()
     kernels = (products,)
@@ -213,7 +216,8 @@ def arithmetic_id(device: str, products: str = "") -> str:
         chip = torch.cuda.get_device_name()
         kernels = (products, *tuned_arithmetic(torch.cuda.get_device_capability()))
     place = f"{device} {chip} {torch.get_num_threads()}t"
-    names = (f"reference-1 torch-{torch.__version__} {place}", *kernels)
+    layers = ARITHMETIC if products else "reference-1"
+    names = (f"{layers} torch-{torch.__version__} {place}", *kernels)
     return " ".join(one for one in names if one)
 
 
@@ -245,12 +249,7 @@ def notices_of(
     ]
     if path.why_not:
         notices.append(path.why_not)
-    if path.is_packed:
-        notices.append(
-            "Attention, delta rule and convolution run through the reference path, and every row "
-            "of a draft reads all weights."
-        )
-    elif not choice.is_demo:
+    if not path.is_packed and not choice.is_demo:
         twice = ", and 8-bit weights are held as BF16, twice their bytes" if has_codes else ""
         notices.append(f"The reference path is in use: every token reads all weights{twice}.")
     if choice.profile.drafting.drafter == "mtp" and not checkpoint.has_mtp:

@@ -33,7 +33,7 @@ class Formats:
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """Which drafter ``auto`` means and the most tokens a round may propose."""
+    """Which drafter ``auto`` means, and the most tokens that the MTP head may propose a round."""
 
     drafter: str
     max_tokens: int

@@ -12,10 +12,14 @@ from engine.records import RoundRecord, TurnRecord
 
 Role = Literal["system", "user", "assistant"]
 Channel = Literal["thinking", "answer"]
-DRAFTERS = ("auto", "off", "mtp", "wrong", "half", "replay")
-"""Drafters that can be asked for: ``auto`` is the profile's choice, ``off`` plain decode; the last
-three are scripted (never right, right every other round, always right) and serve tests and benches.
+DRAFTERS = ("auto", "off", "mtp", "lookup", "wrong", "half", "replay")
+"""Drafters that can be asked for: ``auto`` is the profile's choice, ``off`` plain decode, ``mtp``
+the checkpoint's head, ``lookup`` copies from the conversation; the last three are scripted (never
+right, right every other round, always right) and serve tests and benches.
 """
+
+DRAFT_SHAPES = ("auto", "chain", "tree")
+"""Shapes of drafts that can be asked for; ``auto`` is what the drafter does best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,9 @@ class Request:
     """One turn to generate.
 
     ``prompt_ids`` given means the ids are fed as they are and ``messages`` is ignored.
-    ``replay_ids`` is what the ``replay`` drafter proposes. ``logits`` collects the fp32 logits
-    [vocab] of every generated position, for ``--logits``.
+    ``num_draft_tokens`` None leaves it to the drafter. ``replay_ids`` is what the ``replay``
+    drafter proposes. ``keep_logits`` collects the fp32 logits [vocab] of every generated position,
+    for ``--logits``.
     """
 
     messages: tuple[Message, ...] = ()
@@ -61,7 +66,8 @@ class Request:
     thinking: bool = True
     effort: str | None = None
     drafter: str = "auto"
-    num_draft_tokens: int = 3
+    draft_shape: str = "auto"
+    num_draft_tokens: int | None = None
     replay_ids: tuple[int, ...] = ()
     keep_logits: bool = False
 

@@ -28,7 +28,7 @@ def bench_round(
     ] = None,
 ) -> int:
     """Time decode rounds of a model with random weights."""
-    numbers = parse_rows(rows)
+    numbers = parse_numbers("--rows", rows)
     if file is not None:
         check_output("--json", file)
     settings, _ = load_settings(options.as_settings({"model.device": device}, None))
@@ -70,12 +70,13 @@ def write_figures(file: Path, result: dict[str, Any]) -> None:
 
 def _as_json(timing: Any) -> dict[str, Any]:  # noqa: ANN401  naming its type would load torch
     values = asdict(timing)
-    values["bytes"] = values.pop("num_bytes")
+    for one in (values, *values["phases"].values()):
+        one["bytes"] = one.pop("num_bytes")
     return values
 
 
-def parse_rows(text: str) -> list[int]:
-    """Read numbers of rows between commas.
+def parse_numbers(option: str, text: str) -> list[int]:
+    """Read numbers between commas.
 
     Raises:
         RequestError: there is something else.
@@ -84,28 +85,48 @@ def parse_rows(text: str) -> list[int]:
         return [int(one) for one in text.split(",")]
     except ValueError:
         raise RequestError(
-            f"--rows is '{text}', expected numbers between commas, such as 1,8,16."
+            f"{option} is '{text}', expected numbers between commas, such as 1,8,16."
         ) from None
 
 
-def _table(result: dict[str, Any]) -> list[str]:
-    setting = (
-        f"{result['shape']} {result['profile']} on {result['device']}, "
-        f"{result['context_tokens']} tokens before, {result['repetitions']} rounds each"
-    )
-    columns = ("ms", "best", "verify", "accept", "GB", "GB/s", "share")
-    lines = [
-        setting,
+def heading(result: dict[str, Any], what: str) -> list[str]:
+    """The lines above a table: what was measured, on which path, against which bandwidth."""
+    return [
+        f"{result['shape']} {result['profile']} on {result['device']}, {what}",
         f"path: {result['path']}",
         f"read bandwidth measured now: {result['read_gb_s']:.1f} GB/s",
         "",
-        "rows" + "".join(f"{one:>10}" for one in columns),
     ]
+
+
+def _table(result: dict[str, Any]) -> list[str]:
+    before, repetitions = result["context_tokens"], result["repetitions"]
+    lines = heading(result, f"{before} tokens before, {repetitions} rounds each")
+    columns = ("launches", "ms", "best", "GB", "GB/s", "share")
+    lines.append(f"rows  {'phase':<8}" + "".join(f"{one:>10}" for one in columns))
     for one in result["rounds"]:
-        values = (
-            *(one["round_ms"], one["best_ms"], one["ms"]["verify"], one["ms"]["accept"]),
-            *(sum(one["bytes"].values()) / 1e9, one["gb_s"]),
-        )
-        figures = "".join(f"{value:>10.3f}" for value in values)
-        lines.append(f"{one['rows']:>4}{figures}{one['share']:>10.1%}")
+        whole = {"ms": one["round_ms"], "launches": one["launches"], "gb_s": one["gb_s"]}
+        whole |= {"bytes": sum(one["bytes"].values()), "share": one["share"]}
+        best = f"{one['best_ms']:>10.3f}"
+        lines.append(f"{one['rows']:>4}  {'round':<8}{_figures(whole, best)}")
+        for name, phase in one["phases"].items():
+            lines.append(f"{'':<6}{name:<8}{_figures(phase, ' ' * 10)}".rstrip())
+    return [*lines, "", *_parts(result["rounds"])]
+
+
+def _figures(one: dict[str, Any], best: str) -> str:
+    launches = "" if one["launches"] is None else one["launches"]
+    moved = ""
+    if one["bytes"]:
+        moved = f"{one['bytes'] / 1e9:>10.3f}{one['gb_s']:>10.1f}{one['share']:>10.1%}"
+    return f"{launches:>10}{one['ms']:>10.3f}{best}{moved}"
+
+
+def _parts(rounds: list[dict[str, Any]]) -> list[str]:
+    """Where the bytes go."""
+    names = [name for name in rounds[0]["bytes"] if any(one["bytes"][name] for one in rounds)]
+    lines = ["rows  GB of" + "".join(f"{name:>10}" for name in names)]
+    for one in rounds:
+        figures = "".join(f"{one['bytes'][name] / 1e9:>10.3f}" for name in names)
+        lines.append(f"{one['rows']:>4}       {figures}")
     return lines

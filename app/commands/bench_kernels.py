@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app.commands import options
-from app.commands.bench import parse_rows, write_figures
+from app.commands.bench import parse_numbers, write_figures
 from app.output_file import check_output
 from app.report import OK, say
 from app.streams import write_data
@@ -38,7 +38,7 @@ def bench_kernels(
 
     Share is of the read bandwidth that is measured in the same run.
     """
-    numbers = parse_rows(rows)
+    numbers = parse_numbers("--rows", rows)
     if file is not None:
         check_output("--json", file)
     settings, _ = load_settings(options.as_settings({"model.device": device}, None))

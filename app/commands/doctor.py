@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.commands import options
+from app.commands.explanation import explanation, lines_of
 from app.front_end import plain_reason
 from app.report import FAILED, OK
 from app.streams import is_terminal, write_data
 from app.visible import visible
+from engine.errors import RequestError
 from engine.settings import environment
 from engine.settings.declared import load_settings
 
@@ -27,24 +29,36 @@ def doctor(
     *,
     as_json: options.Json = False,
     measure: Annotated[bool, typer.Option("--measure", help="Measure read bandwidth.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say which kernel runs each operation, and why.")
+    ] = False,
     model: options.Model = None,
     profile: options.Profile = None,
+    shape: Annotated[
+        str | None,
+        typer.Option(help="Explain 27b or demo in the profile's formats.", metavar="NAME"),
+    ] = None,
 ) -> int:
     """Say what this machine is and what fits.
 
     Also what is missing and what to do about it. Exit code 0 when chat can run.
     """
+    if shape is not None and not explain:
+        raise RequestError("--shape names what is explained.", "Write --explain beside it.")
     from engine.doctor import examine
 
     given: dict[str, object] = {"model.dir": model, "model.profile": profile}
     settings, _ = load_settings(options.as_settings(given, None))
+    told = explanation(settings, shape) if explain else None
     findings = [*examine(settings, measure=measure), _terminal()]
     can_chat = all(one.state != "bad" for one in findings)
     if as_json:
         data = {"can_chat": can_chat, "findings": [asdict(one) for one in findings]}
-        write_data(json.dumps(data) + "\n")
+        write_data(json.dumps(data | ({"explanation": told} if told else {})) + "\n")
     else:
-        write_data("\n".join(line for one in findings for line in _lines(one)) + "\n")
+        lines = [line for one in findings for line in _lines(one)]
+        lines += ["", *lines_of(told)] if told else []
+        write_data("\n".join(lines) + "\n")
     return OK if can_chat else FAILED
 
 

@@ -19,7 +19,7 @@ from app.stats import stats_line
 from app.streams import LoadLine, is_terminal, read_bounded, read_prompt, stdin_bytes, write_data
 from app.trace.export import check_target, exported_at_the_end
 from app.trace.record import Recorder
-from engine.errors import RequestError, nearest
+from engine.errors import RequestError
 from engine.records import TurnRecord
 from engine.settings.declared import Settings
 from engine.types import (
@@ -32,7 +32,6 @@ from engine.types import (
     TurnEnded,
 )
 
-DRAFT_SHAPES = ("auto", "chain", "tree")
 STDIN = Path("-")
 
 
@@ -46,10 +45,12 @@ def run(
     max_tokens: Annotated[int | None, typer.Option(help="Longest answer.")] = None,
     temperature: Annotated[float | None, typer.Option(help="0 is greedy.")] = None,
     drafter: Annotated[
-        str | None, typer.Option(help="Who proposes tokens: auto, off, mtp, ...", metavar="NAME")
+        str | None, typer.Option(help="Who proposes: auto, off, mtp, lookup, ...", metavar="NAME")
     ] = None,
-    draft_shape: Annotated[str, typer.Option(help="auto or chain.", metavar="NAME")] = "auto",
-    draft_tokens: Annotated[int | None, typer.Option(help="Proposals a round.")] = None,
+    draft_shape: Annotated[
+        str | None, typer.Option(help="auto, chain or tree.", metavar="NAME")
+    ] = None,
+    draft_tokens: Annotated[int | None, typer.Option(help="Proposals a round, 1 to 31.")] = None,
     profile: options.Profile = None,
     model: options.Model = None,
     device: options.Device = None,
@@ -74,6 +75,7 @@ def run(
         "sampling.max_tokens": max_tokens,
         "sampling.temperature": temperature,
         "draft.drafter": drafter,
+        "draft.shape": draft_shape,
         "draft.tokens": draft_tokens,
         "model.profile": profile,
         "model.dir": model,
@@ -81,7 +83,6 @@ def run(
         "chat.system": system,
         "chat.thinking": False if no_thinking else None,
     }
-    _check_shape(draft_shape)
     _check_ids(ids, prompt, system, no_thinking=no_thinking)
     if logits is not None:
         check_output("--logits", logits, ".safetensors")
@@ -156,20 +157,11 @@ def as_record(info: EngineInfo, request: Request, record: TurnRecord) -> dict[st
         "is_demo": info.is_demo,
         "read_gb_s": info.read_gb_s,
         "drafter": request.drafter,
+        "draft_shape": request.draft_shape,
         "sampling": asdict(request.sampling),
         "max_tokens": request.max_tokens,
         "thinking": request.thinking,
     }
-
-
-def _check_shape(shape: str) -> None:
-    if shape not in DRAFT_SHAPES:
-        raise RequestError(
-            f"--draft-shape is '{shape}', expected one of {', '.join(DRAFT_SHAPES)}.",
-            nearest(shape, DRAFT_SHAPES),
-        )
-    if shape == "tree":
-        raise RequestError("Trees of drafts are not built yet.", "Use --draft-shape chain.")
 
 
 def _check_ids(ids: Path | None, *others: object, no_thinking: bool) -> None:

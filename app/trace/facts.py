@@ -43,6 +43,7 @@ def request_facts(request: Request) -> dict[str, Fact]:
     """What a turn was asked with, as the settings stood then; none of its text."""
     asked: dict[str, Any] = {
         "drafter": request.drafter,
+        "draft_shape": request.draft_shape,
         "num_draft_tokens": request.num_draft_tokens,
         "max_tokens": request.max_tokens,
         "thinking": request.thinking,

@@ -1,14 +1,47 @@
 """From a drafter's name to a drafter for one turn."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from engine.draft.drafter import Drafter, NoDrafter
-from engine.draft.mtp import MtpDrafter, MtpRows
-from engine.draft.scripted import HalfDrafter, ReplayDrafter, Truth, WrongDrafter
+from engine.draft.lookup import LookupDrafter
+from engine.draft.mtp import MAX_MTP_TOKENS, MtpDrafter, MtpRows
+from engine.draft.ngrams import NgramIndex
+from engine.draft.scripted import SHIFTS, ScriptedDrafter, Truth
 from engine.errors import RequestError, nearest
 from engine.types import DRAFTERS
+from kernels.common.tree import MAX_NODES
+
+USUAL_TOKENS = {"lookup": 15}
+"""Proposals a round where nobody says how many: a copy is long, and 16 rows cost little more than
+one."""
+
+USUAL_TOKENS_ELSE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class DraftSources:
+    """What the drafters of a turn may draw on.
+
+    Attributes:
+        mtp: rows of the checkpoint's head, where it has one.
+        ngrams: index of the conversation; may still hold another text.
+        prompt_ids: the whole prompt.
+        answer_ids: what the turn has committed, as it grows.
+        truth: what the target will choose, for the scripted ones.
+        num_ids: ids in use.
+    """
+
+    mtp: MtpRows | None
+    ngrams: NgramIndex
+    prompt_ids: Sequence[int]
+    answer_ids: Sequence[int]
+    truth: Truth
+    num_ids: int
 
 
 def resolve_drafter(name: str, profile_choice: str, *, has_mtp: bool) -> str:
-    """The drafter that ``name`` means: ``auto`` is the profile's if there is a head, else off.
+    """The drafter that ``name`` means: ``auto`` is the profile's, if the checkpoint can serve it.
 
     Raises:
         RequestError: the name is unknown, or the checkpoint has no head for it.
@@ -16,35 +49,57 @@ def resolve_drafter(name: str, profile_choice: str, *, has_mtp: bool) -> str:
     if name not in DRAFTERS:
         raise RequestError(f"There is no drafter '{name}'.", nearest(name, DRAFTERS))
     if name == "auto":
-        name = profile_choice if has_mtp and profile_choice != "auto" else "off"
+        cannot = profile_choice == "auto" or (profile_choice == "mtp" and not has_mtp)
+        return "off" if cannot else profile_choice
     if name == "mtp" and not has_mtp:
         raise RequestError(
             "The drafter 'mtp' needs the checkpoint's MTP head, and this checkpoint has none.",
-            "Take the drafter 'off'.",
+            "Take the drafter 'lookup', or 'off'.",
         )
     return name
 
 
-def make_drafter(name: str, rows: MtpRows | None, truth: Truth, num_ids: int) -> Drafter:
+def num_proposals(name: str, asked: int | None, profile_limit: int) -> int:
+    """Most tokens that a round may propose.
+
+    Args:
+        name: of the drafter, resolved.
+        asked: by the person; None leaves it to the drafter.
+        profile_limit: what the profile allows the MTP head.
+    """
+    number = USUAL_TOKENS.get(name, USUAL_TOKENS_ELSE) if asked is None else asked
+    if name == "mtp":
+        number = min(number, MAX_MTP_TOKENS, profile_limit)
+    return min(number, MAX_NODES - 1)
+
+
+def shape_notice(name: str, shape: str) -> str:
+    """What a person who asks for a shape should know; empty when there is nothing to say."""
+    if shape == "tree" and name == "mtp":
+        return "The MTP head proposes chains: draft.shape 'tree' changes nothing for it."
+    return ""
+
+
+def make_drafter(name: str, shape: str, sources: DraftSources) -> Drafter:
     """Make the drafter of a turn.
 
     Args:
         name: resolved by ``resolve_drafter``.
-        rows: the MTP head's, where the checkpoint has one.
-        truth: what the target will choose, for the scripted ones.
-        num_ids: ids in use.
+        shape: one of ``engine.types.DRAFT_SHAPES``; ``auto`` is a tree where lookup has found
+            several continuations, and a chain elsewhere.
+        sources: of the turn.
 
     Raises:
         ValueError: no drafter is made by this name, or ``mtp`` has no rows.
     """
-    if name == "mtp" and rows is not None:
-        return MtpDrafter(rows)
-    if name == "replay":
-        return ReplayDrafter(truth)
-    if name == "wrong":
-        return WrongDrafter(truth, num_ids)
-    if name == "half":
-        return HalfDrafter(truth, num_ids)
+    if name == "mtp" and sources.mtp is not None:
+        return MtpDrafter(sources.mtp)
+    if name == "lookup":
+        return LookupDrafter(
+            sources.ngrams, sources.prompt_ids, sources.answer_ids, branches=shape != "chain"
+        )
+    if name in SHIFTS:
+        return ScriptedDrafter(name, sources.truth, sources.num_ids, siblings=shape == "tree")
     if name == "off":
         return NoDrafter()
     raise ValueError(f"make_drafter: there is no '{name}' for this turn")

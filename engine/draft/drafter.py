@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from engine.draft.draft import Draft
+
 
 class Drafter(Protocol):
     """Proposes the tokens after the newest committed one.
@@ -14,16 +16,17 @@ class Drafter(Protocol):
     name: str
     uses_mtp: bool
 
-    def propose(self, token_id: int, num_generated: int, num_tokens: int) -> list[int]:
-        """Propose a chain.
+    def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:
+        """Propose a chain or a tree.
 
         Args:
             token_id: the newest committed token, which the target has not read yet.
             num_generated: tokens committed in this turn, ``token_id`` among them.
-            num_tokens: the most proposals that the round can use, 1 or more.
+            num_tokens: the most proposals that the round has room for, 1 or more; all tokens of
+                a tree count.
 
         Returns:
-            Up to ``num_tokens`` ids, the first proposed for the position after ``token_id``.
+            Up to ``num_tokens`` proposals for the positions after ``token_id``.
         """
         ...
 
@@ -34,6 +37,6 @@ class NoDrafter:
     name = "off"
     uses_mtp = False
 
-    def propose(self, token_id: int, num_generated: int, num_tokens: int) -> list[int]:  # noqa: ARG002
+    def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:  # noqa: ARG002
         """Propose nothing."""
-        return []
+        return Draft.chain(())

@@ -5,7 +5,11 @@ from itertools import chain
 
 import torch
 
+from engine.draft.draft import Draft
 from engine.model.mtp import Mtp
+
+MAX_MTP_TOKENS = 7
+"""Most proposals a round: the head was trained for the next token, and guesses worse and worse."""
 
 MAX_WAITING_ROWS = 1024
 """Rows kept for later: 10 MB at the 27B's width."""
@@ -73,7 +77,7 @@ class MtpRows:
 
 
 class MtpDrafter:
-    """Proposes what the head predicts."""
+    """Proposes what the head predicts: always a chain, since each token needs the one before."""
 
     name = "mtp"
     uses_mtp = True
@@ -81,6 +85,6 @@ class MtpDrafter:
     def __init__(self, rows: MtpRows) -> None:
         self._rows = rows
 
-    def propose(self, token_id: int, num_generated: int, num_tokens: int) -> list[int]:  # noqa: ARG002
+    def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:  # noqa: ARG002
         """Propose a chain of ``num_tokens``."""
-        return self._rows.draft(token_id, num_tokens)
+        return Draft.chain(self._rows.draft(token_id, num_tokens))

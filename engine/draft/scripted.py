@@ -1,9 +1,15 @@
 """Drafters that know the answer: they fix the share of right proposals for tests and benches."""
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
+
+from engine.draft.draft import Draft
 
 Truth = Callable[[int, int, int], Sequence[int]]
 """(newest token, tokens generated, n) -> up to n tokens that the target will choose next."""
+
+SHIFTS = {"replay": (0,), "wrong": (1,), "half": (0, 1)}
+"""What each adds to the right ids, round after round: 0 is always right, anything else never."""
 
 
 def replayed(token_ids: Sequence[int]) -> Truth:
@@ -11,54 +17,35 @@ def replayed(token_ids: Sequence[int]) -> Truth:
     return lambda _token_id, num_generated, n: token_ids[num_generated : num_generated + n]
 
 
-class ReplayDrafter:
-    """Always right, as long as its truth is."""
-
-    name = "replay"
-    uses_mtp = False
-
-    def __init__(self, truth: Truth) -> None:
-        self._truth = truth
-
-    def propose(self, token_id: int, num_generated: int, num_tokens: int) -> list[int]:
-        """Propose the truth."""
-        return list(self._truth(token_id, num_generated, num_tokens))
-
-
-class WrongDrafter:
-    """Never right: the id after each right one.
+class ScriptedDrafter:
+    """Right in the rounds that its script says, and in no other.
 
     Args:
+        name: one of ``SHIFTS``.
         truth: what the target will choose.
-        num_ids: ids in use.
+        num_ids: ids in use, 3 or more.
+        siblings: beside each token of the chain stands one that is wrong, so that the round is a
+            tree; the chain is then half as long.
     """
 
-    name = "wrong"
     uses_mtp = False
 
-    def __init__(self, truth: Truth, num_ids: int) -> None:
+    def __init__(self, name: str, truth: Truth, num_ids: int, *, siblings: bool) -> None:
+        self.name = name
         self._truth = truth
         self._num_ids = num_ids
+        self._siblings = siblings
+        self._shifts = cycle(SHIFTS[name])
 
-    def propose(self, token_id: int, num_generated: int, num_tokens: int) -> list[int]:
-        """Propose what is not the truth."""
-        right = self._truth(token_id, num_generated, num_tokens)
-        return [(one + 1) % self._num_ids for one in right]
+    def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:
+        """Propose the truth, or what is not the truth."""
+        num_siblings = num_tokens // 2 if self._siblings else 0
+        right = self._truth(token_id, num_generated, num_tokens - num_siblings)
+        shift = next(self._shifts)
+        chain = self._shifted(right, shift)
+        siblings = self._shifted(right[:num_siblings], shift + 1)
+        parents = (*range(len(chain)), *range(len(siblings)))
+        return Draft.tree((*chain, *siblings), parents)
 
-
-class HalfDrafter:
-    """Right in every other round, beginning with the first."""
-
-    name = "half"
-    uses_mtp = False
-
-    def __init__(self, truth: Truth, num_ids: int) -> None:
-        self._right = ReplayDrafter(truth)
-        self._wrong = WrongDrafter(truth, num_ids)
-        self._num_rounds = 0
-
-    def propose(self, token_id: int, num_generated: int, num_tokens: int) -> list[int]:
-        """Propose the truth, or what is not the truth, in turn."""
-        drafter = self._wrong if self._num_rounds % 2 else self._right
-        self._num_rounds += 1
-        return drafter.propose(token_id, num_generated, num_tokens)
+    def _shifted(self, ids: Sequence[int], shift: int) -> list[int]:
+        return [(one + shift) % self._num_ids for one in ids]

@@ -117,16 +117,17 @@ class Model:
         return self._forward((token_id,), state, decode=True)
 
     @torch.inference_mode()
-    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+    def logits(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """Score the vocabulary for each row, each row computed alone.
 
         Args:
             hidden: bf16 [T, D] after the final norm.
+            out: fp32 [T, V] to write into; None allocates.
 
         Returns:
             fp32 [T, V], not rounded to BF16. Ids beyond the tokenizer's last have scores too.
         """
-        return logits_of(hidden, self.weights.head)
+        return logits_of(hidden, self.weights.head, out)
 
     def _forward(self, ids: Sequence[int], state: State, *, decode: bool) -> torch.Tensor:
         """Run all layers over tokens that follow the state's; advances it."""

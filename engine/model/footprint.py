@@ -13,6 +13,10 @@ from engine.model.tensors import (
 )
 from engine.profile import Formats, WeightFormat
 from kernels.linear.formats import FP8_BLOCK, NVFP4_GROUP, STEP, TILE_ROWS
+from kernels.linear.tile import MAX_ROWS
+
+NUM_DRAFT_IDS = 32_768
+"""Ids that drafts may have: 0.17 GB of the 27B's 1.27 GB e4m3 head (`engine.model.draft_head`)."""
 
 
 def count_parameters(config: ModelConfig, *, with_mtp: bool = True) -> int:
@@ -57,6 +61,9 @@ def packed_bytes(spec: TensorSpec, stored: WeightFormat) -> int:
 def weight_bytes(config: ModelConfig, formats: Formats, *, packed: bool = False) -> dict[str, int]:
     """Bytes of all weights by part: ``embedding``, ``weights``, ``head``, ``mtp``.
 
+    A part ``draft_head`` stands beside them where drafts are chosen with a copy of some rows of a
+    packed head.
+
     Args:
         config: the model's numbers.
         formats: storage format of each part.
@@ -68,7 +75,24 @@ def weight_bytes(config: ModelConfig, formats: Formats, *, packed: bool = False)
         total[weight_part(name, spec)] += count(spec, format_of(spec, formats))
     if packed:
         total["head"] += tied_head_bytes(config)
+        head = "bf16" if config.tie_word_embeddings else formats.head
+        if config.num_mtp_layers and (draft := draft_head_bytes(config, head)):
+            total["draft_head"] = draft
     return total
+
+
+def draft_head_bytes(config: ModelConfig, head: WeightFormat) -> int:
+    """Bytes of the part of a packed head that drafts are chosen with; 0 where it serves whole.
+
+    Args:
+        config: the model's numbers.
+        head: the whole head's format.
+    """
+    num_rows = NUM_DRAFT_IDS
+    if config.vocab_size <= num_rows or head not in ("bf16", "e4m3_row"):
+        return 0
+    spec = TensorSpec((num_rows, config.hidden_size), "head", matrix=True)
+    return packed_bytes(spec, head) + 4 * num_rows
 
 
 def tied_head_bytes(config: ModelConfig) -> int:
@@ -101,6 +125,20 @@ def state_bytes(config: ModelConfig) -> int:
 def tail_bytes(config: ModelConfig) -> int:
     """Bytes of the BF16 rows that the convolutions look back at."""
     return 2 * (config.conv_width - 1) * config.conv_dim * config.num_delta_layers
+
+
+def record_bytes(config: ModelConfig) -> int:
+    """Bytes that rounds of up to 32 rows keep beside a conversation's state on a GPU.
+
+    Two halves of the rows' raw channels, keys, writes and decays, the second half of the tails, and
+    a round's hidden rows and logits.
+    """
+    heads = config.num_value_heads
+    raw, keys = 2 * config.conv_dim, 4 * config.key_dim
+    row = raw + keys + 4 * heads * (config.value_head_dim + 1)
+    halves = 2 * MAX_ROWS * row * config.num_delta_layers
+    results = MAX_ROWS * (2 * config.hidden_size + 4 * config.vocab_size)
+    return halves + tail_bytes(config) + results
 
 
 def kv_bytes_per_token(config: ModelConfig) -> int:
@@ -146,7 +184,7 @@ def moved_bytes(
 
     Weights and head are read once whatever the rows; recurrent states and tails are read and
     written once; keys and values of the context are read and those of the rows written. Each
-    drafted token reads the MTP layer, the head and the MTP layer's keys and values.
+    drafted token reads the MTP layer, the head it is chosen with and the layer's keys and values.
 
     Args:
         config: the model's numbers.
@@ -157,7 +195,8 @@ def moved_bytes(
     """
     head = weights["head"] or weights["embedding"]  # tied, and in the embedding's own memory
     embedded = 2 * config.hidden_size  # one embedding row a token
-    drafted = weights["mtp"] + head + embedded + mtp_kv_bytes_per_token(config) * context_tokens
+    drafted = weights["mtp"] + weights.get("draft_head", head) + embedded
+    drafted += mtp_kv_bytes_per_token(config) * context_tokens
     return {
         "weights": weights["weights"] + rows * embedded,
         "head": head,

@@ -11,6 +11,7 @@ from engine.model.checkpoint import AGAIN, Checkpoint, StoredWeight, open_checkp
 from engine.model.config_file import read_config
 from engine.model.decoder import Model
 from engine.model.generation import Generation, read_generation
+from engine.model.kernel_model import KernelModel
 from engine.model.matrix import Fp8Block, Matrix, Stored
 from engine.model.memory import plan_memory
 from engine.model.packing import Packer
@@ -112,7 +113,10 @@ def load_weights(
         tensors = _load_tensors(
             checkpoint, stream, torch.device(device), expand=expand, packer=packer
         )
-    return Model(config, assemble(config, tensors), generation)
+    weights = assemble(config, tensors)
+    if packer is None:
+        return Model(config, weights, generation)
+    return KernelModel(config, weights, generation, packer.launching)
 
 
 def _load_tensors(

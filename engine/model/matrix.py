@@ -115,11 +115,12 @@ def products(x: torch.Tensor, *matrices: Matrix) -> tuple[torch.Tensor, ...]:
     return tuple(found)
 
 
-def logits_of(hidden: torch.Tensor, head: Matrix) -> torch.Tensor:
+def logits_of(hidden: torch.Tensor, head: Matrix, out: torch.Tensor | None = None) -> torch.Tensor:
     """Score the vocabulary for each row, each row computed alone: bf16 [T, D] -> fp32 [T, V]."""
     if isinstance(head, Packed):
-        return head.logits(hidden)
-    return logits_reference(hidden, expanded(head))
+        return head.logits(hidden, out)
+    logits = logits_reference(hidden, expanded(head))
+    return logits if out is None else out.copy_(logits)
 
 
 def bytes_of(matrices: Iterable[Matrix]) -> int:

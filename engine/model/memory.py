@@ -9,9 +9,11 @@ import torch
 from engine.errors import MemoryPlanError
 from engine.model.checkpoint import Checkpoint, StoredWeight
 from engine.model.footprint import (
+    draft_head_bytes,
     kv_bytes_per_token,
     mtp_kv_bytes_per_token,
     packed_bytes,
+    record_bytes,
     state_bytes,
     tail_bytes,
     tied_head_bytes,
@@ -85,10 +87,12 @@ def plan_memory(
         per_token += mtp_kv_bytes_per_token(config)
     if packed:
         held += tied_head_bytes(config)
+        if checkpoint.has_mtp:
+            held += draft_head_bytes(config, "bf16")
     return MemoryPlan(
         stored=stored,
         expanded=max(0, held - stored),
-        state=state_bytes(config) + tail_bytes(config),
+        state=state_bytes(config) + tail_bytes(config) + (record_bytes(config) if packed else 0),
         kv=per_token * context_tokens,
         staging=STAGING_BYTES,
         available=available_bytes(device),

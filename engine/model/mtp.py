@@ -31,6 +31,11 @@ class MtpState:
         """Bytes reserved so far."""
         return self.kv.num_bytes
 
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """What captured calls hold and growth changes: where keys lie, and for how many."""
+        return self.kv.keys.data_ptr(), self.kv.values.data_ptr(), self.kv.capacity
+
     def truncate(self, length: int) -> None:
         """Forget the rows from ``length`` on, as after a restored snapshot of the trunk."""
         if not 0 <= length <= self.length:

@@ -13,23 +13,43 @@ from kernels import norm
 from kernels.norm.tile import NormTile, lookup
 
 
-def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+def rms_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    eps: float,
+    *,
+    overlap: bool = False,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
     """Normalise rows, bf16 [T, D], and scale them by 1 + weight."""
-    return norm.rms_norm(x, weight, eps, tile=_tile("rms_norm", x))
+    return norm.rms_norm(x, weight, eps, tile=_tile("rms_norm", x), overlap=overlap, out=out)
 
 
 def add_rms_norm(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    eps: float,
+    *,
+    overlap: bool = False,
+    out: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Add to the residual stream, bf16 [T, D]; return the norm of the sum, and the sum."""
-    return norm.add_rms_norm(x, residual, weight, eps, tile=_tile("add_rms_norm", x))
+    tile = _tile("add_rms_norm", x)
+    return norm.add_rms_norm(x, residual, weight, eps, tile=tile, overlap=overlap, out=out)
 
 
 def gated_rms_norm(
-    x: torch.Tensor, gate: torch.Tensor, weight: torch.Tensor, eps: float
+    x: torch.Tensor,
+    gate: torch.Tensor,
+    weight: torch.Tensor,
+    eps: float,
+    *,
+    overlap: bool = False,
 ) -> torch.Tensor:
     """Normalise each head's row, bf16 [T, H, D], scale it by weight and gate it by SiLU."""
-    return norm.gated_rms_norm(x, gate, weight, eps, tile=_tile("gated_rms_norm", x))
+    tile = _tile("gated_rms_norm", x)
+    return norm.gated_rms_norm(x, gate, weight, eps, tile=tile, overlap=overlap)
 
 
 def _tile(op: str, x: torch.Tensor) -> NormTile | None:

@@ -106,13 +106,15 @@ class Packed:
             return expanded_linear(x, self.weight, buffer=self.workspace.buffer(x.device))
         return self._sliced(x, x.new_empty((num_rows, num_outputs(self.weight))))
 
-    def logits(self, x: torch.Tensor) -> torch.Tensor:
-        """Multiply rows without rounding: bf16 [T, K] -> fp32 [T, N].
+    def logits(self, x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+        """Multiply rows without rounding: bf16 [T, K] -> fp32 [T, N], into ``out`` if given.
 
         One order for every number of rows: a row has the bits of a call with that row alone.
         """
-        size = (x.shape[0], num_outputs(self.weight))
-        return self._sliced(x, torch.empty(size, dtype=torch.float32, device=x.device))
+        if out is None:
+            size = (x.shape[0], num_outputs(self.weight))
+            out = torch.empty(size, dtype=torch.float32, device=x.device)
+        return self._sliced(x, out)
 
     def gated(self, x: torch.Tensor) -> torch.Tensor:
         """Compute silu(gate) * up of 1 to 32 rows in one launch, rounded as if apart."""

@@ -42,6 +42,7 @@ class Launching:
         capability: compute capability, (major, minor).
         rows: of the tile tables, the first of a key serves.
         overlap: programmatic dependent launch.
+        graphs: captured graphs in the place of single launches.
         paired: let gate over up end in one output. Off: on an H200 the pair is slower at one row
             than two products and the element-wise kernel.
     """
@@ -49,6 +50,7 @@ class Launching:
     capability: tuple[int, int]
     rows: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     overlap: bool = False
+    graphs: bool = True
     paired: bool = False
 
 
@@ -68,6 +70,11 @@ class Packer:
         self._defaults: list[str] = []
         self._faults: list[str] = []
         self._packed: dict[str, Matrix] = {}
+
+    @property
+    def launching(self) -> Launching:
+        """The GPU and its switches."""
+        return self._launching
 
     def add(self, name: str, matrix: Stored) -> None:
         """Pack a matrix; its group is joined when the last member arrives.

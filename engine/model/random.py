@@ -11,6 +11,7 @@ import torch
 from engine.model.config import ModelConfig
 from engine.model.decoder import Model
 from engine.model.generation import Generation
+from engine.model.kernel_model import KernelModel
 from engine.model.matrix import E4m3Row, Fp8Block, Matrix, Nvfp4, Stored
 from engine.model.packing import Packer
 from engine.model.tensors import TensorSpec, expected_tensors, format_of
@@ -66,7 +67,10 @@ def random_model(
         embedding = tensors["embed_tokens.weight"]
         assert isinstance(embedding, torch.Tensor)
         tensors |= packer.finish(embedding, tied=config.tie_word_embeddings)
-    return Model(config, assemble(config, tensors), Generation((), Sampling(temperature=0.0)))
+    weights, greedy = assemble(config, tensors), Generation((), Sampling(temperature=0.0))
+    if packer is None:
+        return Model(config, weights, greedy)
+    return KernelModel(config, weights, greedy, packer.launching)
 
 
 def _draw(

@@ -22,6 +22,11 @@ class RopeTable:
         self._cos = torch.empty((0, width), dtype=torch.bfloat16, device=device)
         self._sin = self._cos
 
+    @property
+    def address(self) -> int:
+        """Where the table lies, which growing changes."""
+        return self._cos.data_ptr()
+
     def angles(self, start: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosines and sines of positions [start, end).
 

@@ -89,7 +89,7 @@ class State:
 
     def __init__(self, config: ModelConfig, max_tokens: int, device: torch.device) -> None:
         layers, heads = config.num_delta_layers, config.num_value_heads
-        self.length = 0
+        self.length: int = 0
         self.recurrent = torch.zeros(
             (layers, heads, config.key_head_dim, config.value_head_dim), device=device
         )
@@ -131,6 +131,13 @@ class State:
         self.tails.copy_(snapshot.tails)
         self.length = snapshot.length
         self._restored_to.append(snapshot.length)
+
+    def clear(self) -> None:
+        """Begin an empty conversation in the same memory."""
+        self.recurrent.zero_()
+        self.tails.zero_()
+        self.length = 0
+        self._restored_to.append(0)
 
     def holds(self, snapshot: Snapshot) -> bool:
         """Whether the keys and values of ``snapshot`` are still those of its text."""

@@ -19,7 +19,7 @@ from engine.settings.registry import (
     resolve,
     setting,
 )
-from engine.types import DRAFTERS
+from engine.types import DRAFT_SHAPES, DRAFTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,20 @@ class DraftSettings:
     """Speculative decoding: changes speed, never text."""
 
     drafter: str = setting("auto", "who proposes tokens", choices=DRAFTERS, when="live")
-    tokens: int = setting(3, "proposals a round", unit="tokens", bounds=(1, 7), when="live")
+    shape: str = setting(
+        "auto",
+        "proposals in a row, or branching where lookup finds several continuations; mtp proposes "
+        "chains only",
+        choices=DRAFT_SHAPES,
+        when="live",
+    )
+    tokens: int | None = setting(
+        None,
+        "proposals a round; empty leaves it to the drafter (mtp 3, lookup 15); mtp makes at most 7",
+        unit="tokens",
+        bounds=(1, 31),
+        when="live",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +91,13 @@ class KernelSettings:
         "skinny where it runs",
         choices=("auto", "skinny", "reference"),
     )
-    overlap: bool = setting(
-        False, "start a matrix kernel before the one before it ends (dependent launch)"
+    graphs: bool = setting(
+        True, "launch a round as one captured graph, not kernel by kernel; changes no bit"
+    )
+    overlap: bool | None = setting(
+        None,
+        "start a kernel before the one before it ends (dependent launch); changes no bit; empty "
+        "where it was measured to pay, on Hopper",
     )
 
 

@@ -1,19 +1,25 @@
 """Refuse a request that cannot be answered, before anything is computed."""
 
-from engine.errors import RequestError
-from engine.types import Request, Sampling
+from engine.errors import RequestError, nearest
+from engine.types import DRAFT_SHAPES, Request, Sampling
 
 
 def check_request(request: Request) -> None:
     """Look at everything in a request that needs no model.
 
     Raises:
-        RequestError: a number is out of its range, a stop string is empty, or there is no prompt.
+        RequestError: a number is out of its range, a stop string is empty, a shape is unknown, or
+            there is no prompt.
     """
     if request.max_tokens < 1:
         raise RequestError(f"'max_tokens' is {request.max_tokens}, expected 1 or more.")
-    if request.num_draft_tokens < 0:
+    if request.num_draft_tokens is not None and request.num_draft_tokens < 0:
         raise RequestError(f"'num_draft_tokens' is {request.num_draft_tokens}, expected 0 or more.")
+    if request.draft_shape not in DRAFT_SHAPES:
+        raise RequestError(
+            f"There is no shape '{request.draft_shape}' of drafts.",
+            nearest(request.draft_shape, DRAFT_SHAPES),
+        )
     if "" in request.stop:
         raise RequestError("A stop string is empty.", "Leave it out.")
     if request.prompt_ids is None and not request.messages:

@@ -11,21 +11,22 @@ from kernels.sample.reference import Filters, penalise_reference, sample_referen
 class TokenChooser:
     """The sampling of one turn.
 
-    Args:
+    Attributes:
         sampling: of the request.
         num_ids: ids in use; rows of the head from here on are padding and never chosen.
-        prompt_ids: what the repetition penalty counts beside the answer.
+        filters: what narrows the distribution.
+        penalises: whether tokens that were there become less likely.
+        prompt_ids: what the repetition penalty counts beside the answer; empty without penalties.
+        generated: the answer so far; empty without penalties.
     """
 
     def __init__(self, sampling: Sampling, num_ids: int, prompt_ids: Iterable[int]) -> None:
-        self._sampling = sampling
-        self._num_ids = num_ids
-        self._filters = Filters(
-            sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p
-        )
-        self._penalises = sampling.presence_penalty != 0 or sampling.repetition_penalty != 1
-        self._prompt_ids = frozenset(prompt_ids) if self._penalises else frozenset[int]()
-        self._generated: set[int] = set()
+        self.sampling = sampling
+        self.num_ids = num_ids
+        self.filters = Filters(sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p)
+        self.penalises = sampling.presence_penalty != 0 or sampling.repetition_penalty != 1
+        self.prompt_ids = frozenset(prompt_ids) if self.penalises else frozenset[int]()
+        self.generated: list[int] = []
 
     def choose(self, logits: torch.Tensor, position: int) -> int:
         """The token of ``position``, given everything noted before it.
@@ -37,27 +38,27 @@ class TokenChooser:
         Raises:
             ValueError: the logits hold a NaN or nothing finite.
         """
-        row = logits[: self._num_ids]
-        if self._penalises:
+        row = logits[: self.num_ids]
+        if self.penalises:
             row = penalise_reference(
                 row,
-                self._marked(row, self._prompt_ids | self._generated),
-                self._marked(row, self._generated),
-                self._sampling.presence_penalty,
-                self._sampling.repetition_penalty,
+                self._marked(row, self.prompt_ids.union(self.generated)),
+                self._marked(row, frozenset(self.generated)),
+                self.sampling.presence_penalty,
+                self.sampling.repetition_penalty,
             )
         where = torch.tensor([position])
-        return int(sample_reference(row[None], where, self._filters, self._sampling.seed))
+        return int(sample_reference(row[None], where, self.filters, self.sampling.seed))
 
     def note(self, token_id: int) -> None:
         """Count a generated token for the penalties."""
-        if self._penalises:
-            self._generated.add(token_id)
+        if self.penalises:
+            self.generated.append(token_id)
 
     def fork(self) -> "TokenChooser":
         """A chooser with the same past, whose future does not touch this one's."""
-        other = TokenChooser(self._sampling, self._num_ids, self._prompt_ids)
-        other._generated = set(self._generated)
+        other = TokenChooser(self.sampling, self.num_ids, self.prompt_ids)
+        other.generated = list(self.generated)
         return other
 
     @staticmethod

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from engine.draft.choose import resolve_drafter
+from engine.draft.choose import num_proposals, resolve_drafter, shape_notice
 from engine.errors import MemoryPlanError, RequestError, TemplateError
 from engine.profile import Drafting
 from engine.text.template import ChatTemplate, Thinking
@@ -100,11 +100,13 @@ class LocalEngine:
             prompt.ids, config.vocab_size, machine.max_context_tokens,
             config.max_position_embeddings,
         )  # fmt: skip
-        notice = _align(memory, prompt.ids)
-        num_draft_tokens = min(request.num_draft_tokens, self._drafting.max_tokens)
+        notices = (_align(memory, prompt.ids), shape_notice(drafter, request.draft_shape))
+        num_draft_tokens = num_proposals(
+            drafter, request.num_draft_tokens, self._drafting.max_tokens
+        )
         turn = Turn(machine, memory, prompt.ids, request, drafter, num_draft_tokens, began_s)
         try:
-            yield from self._raise_notices(notice)
+            yield from self._raise_notices(*notices)
             for event in turn.events(stop):
                 if isinstance(event, TurnEnded):
                     self._remember(prompt, turn, request, thinking)
@@ -120,9 +122,9 @@ class LocalEngine:
             return self._transcript.prompt(request.messages, thinking)
         return Prompt("", request.prompt_ids)
 
-    def _raise_notices(self, notice: str) -> Iterator[NoticeRaised]:
+    def _raise_notices(self, *more: str) -> Iterator[NoticeRaised]:
         notices, self._notices = self._notices, []
-        for text in (*notices, notice):
+        for text in (*notices, *more):
             if text:
                 yield NoticeRaised(text)
 

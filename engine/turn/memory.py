@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 
 from engine.draft.mtp import MtpRows
+from engine.draft.ngrams import NgramIndex
 from engine.model.decoder import Model
 from engine.model.state import Snapshot
 from engine.records import RangeRecord
@@ -34,6 +35,7 @@ class Memory:
         last_hidden: bf16 [1, D], the last one's row after the final norm; None before the first.
         ranges: how all positions were computed, in order, without gaps.
         mtp: rows of the MTP head, where the checkpoint has one.
+        ngrams: of the conversation, as far as the lookup drafter has needed them.
 
     Args:
         model: the model that reads.
@@ -44,6 +46,7 @@ class Memory:
         self._model = model
         self._max_tokens = max_tokens
         self._marks: list[Mark] = []
+        self.state = model.new_state(max_tokens)
         self.forget()
 
     def spoil(self) -> None:
@@ -53,12 +56,13 @@ class Memory:
     def forget(self) -> None:
         """Begin an empty conversation."""
         self._is_spoilt = False
-        self.state = self._model.new_state(self._max_tokens)
+        self.state.clear()
         self.ids: list[int] = []
         self.last_hidden: torch.Tensor | None = None
         self.ranges: list[RangeRecord] = []
         head = self._model.mtp
         self.mtp = MtpRows(head, self._max_tokens) if head is not None else None
+        self.ngrams = NgramIndex()
         self._marks.clear()
 
     def align(self, ids: Sequence[int]) -> int:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.draft.choose import make_drafter
+from engine.draft.choose import DraftSources, make_drafter
+from engine.draft.draft import Draft
 from engine.draft.scripted import Truth, replayed
 from engine.errors import EngineError
 from engine.model.decoder import Model
@@ -80,7 +81,6 @@ class Turn:
         self._num_draft_tokens = num_draft_tokens
         num_ids = machine.tokenizer.num_ids
         self._chooser = TokenChooser(request.sampling, num_ids, ids)
-        self._drafter = make_drafter(drafter, memory.mtp, self._truth(), num_ids)
         self._stream = TextStream(
             machine.tokenizer,
             thinking=machine.tokenizer.starts_thinking(ids),
@@ -94,6 +94,10 @@ class Turn:
         self._finish: FinishReason | None = None
         self._error = ""
         self.token_ids: list[int] = []
+        sources = DraftSources(
+            memory.mtp, memory.ngrams, ids, self.token_ids, self._truth(), num_ids
+        )
+        self._drafter = make_drafter(drafter, request.draft_shape, sources)
 
     @property
     def stream(self) -> TextStream:
@@ -129,7 +133,8 @@ class Turn:
         if len(memory.ids) < len(self._ids) or memory.last_hidden is None:
             self._finish = "cancelled"
             return
-        self._commit(model.logits(memory.last_hidden)[0])
+        logits = model.logits(memory.last_hidden)[0]
+        self._commit(self._chooser.choose(logits, len(self._ids)), logits)
         yield from self._arrived()
         memory.mark()  # behind the first token, which does not wait for the copy
 
@@ -139,7 +144,7 @@ class Turn:
         context_tokens = len(memory.ids)
         draft = self._propose()
         verified = self._machine.verifier.verify(
-            self.token_ids[-1], draft, memory.state, self._commit, clock
+            self.token_ids[-1], draft, memory.state, self._chooser, self._commit, clock
         )
         clock.enter("host")
         memory.read(verified.read_ids, verified.hidden, "decode")
@@ -147,19 +152,24 @@ class Turn:
         self._rounds.append(record)
         return record
 
-    def _propose(self) -> list[int]:
+    def _propose(self) -> Draft:
         """What the drafter proposes, no more than the turn has room for."""
         num_generated = len(self.token_ids)
         room = self._request.max_tokens - num_generated
         room = min(room, self._machine.max_context_tokens - len(self._ids) - num_generated)
         num_tokens = min(self._num_draft_tokens, room - 1)
         if num_tokens < 1:
-            return []
-        return self._drafter.propose(self.token_ids[-1], num_generated, num_tokens)
+            return Draft.chain(())
+        draft = self._drafter.propose(self.token_ids[-1], num_generated, num_tokens)
+        if len(draft.token_ids) > num_tokens:
+            raise ValueError(
+                f"the drafter '{self._drafter.name}' proposes {len(draft.token_ids)} tokens and "
+                f"the round has room for {num_tokens}"
+            )
+        return draft
 
-    def _commit(self, logits: torch.Tensor) -> tuple[int, bool]:
-        """Choose the next token, take it into the answer, and look whether the turn ends."""
-        token_id = self._chooser.choose(logits, len(self._ids) + len(self.token_ids))
+    def _commit(self, token_id: int, logits: torch.Tensor) -> bool:
+        """Take the next token into the answer; whether the turn goes on behind it."""
         if self._request.keep_logits:
             self._logits.append(logits.cpu())
         self._chooser.note(token_id)
@@ -168,7 +178,7 @@ class Turn:
         self._last_s = time.perf_counter()
         self._first_s = self._first_s or self._last_s
         self._finish = self._reason_to_end(token_id)
-        return token_id, self._finish is None
+        return self._finish is None
 
     def _reason_to_end(self, token_id: int) -> FinishReason | None:
         num_generated = len(self.token_ids)
@@ -208,21 +218,21 @@ class Turn:
             yield TextArrived(text, channel)
 
     def _round_record(
-        self, context_tokens: int, draft: list[int], verified: Verified, clock: PhaseClock
+        self, context_tokens: int, draft: Draft, verified: Verified, clock: PhaseClock
     ) -> RoundRecord:
-        num_drafted = len(draft) if self._drafter.uses_mtp else 0
-        num_rows = len(verified.read_ids)
+        num_drafted = len(draft.token_ids) if self._drafter.uses_mtp else 0
+        num_rows, num_read = draft.plan.num_nodes, len(verified.read_ids)
         return RoundRecord(
             index=len(self._rounds),
             drafter=self._drafter.name,
-            shape="chain",
-            rows=1 + len(draft),
+            shape=draft.shape,
+            rows=num_rows,
             tested=verified.tested,
             accepted=verified.accepted,
             token_ids=tuple(verified.chosen),
             context_tokens=context_tokens,
             start_s=clock.began_s - self._began_s,
-            num_bytes=self._machine.traffic(context_tokens, num_rows, num_drafted),
+            num_bytes=self._machine.traffic(context_tokens, num_rows, num_read, num_drafted),
             ms=clock.stop(),
         )
 

@@ -1,18 +1,20 @@
 """Find out how far the target agrees with a draft."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
+from engine.draft.draft import Draft
 from engine.model.decoder import Model
 from engine.model.state import State
+from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
 
-Commit = Callable[[torch.Tensor], tuple[int, bool]]
-"""fp32 logits [V] of the next position -> (the token that the target chooses there, whether the
-turn goes on behind it). Called once for each committed token, in order."""
+Commit = Callable[[int, torch.Tensor], bool]
+"""(token that the target chooses next, fp32 logits [V] it was chosen from) -> whether the turn goes
+on behind it. Called once for each committed token, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +40,58 @@ class Verifier(Protocol):
     """Computes the rows of a round; leaves exactly ``read_ids`` behind in the state."""
 
     def verify(
-        self, token_id: int, draft: Sequence[int], state: State, commit: Commit, clock: PhaseClock
+        self,
+        token_id: int,
+        draft: Draft,
+        state: State,
+        chooser: TokenChooser,
+        commit: Commit,
+        clock: PhaseClock,
     ) -> Verified:
         """Verify ``draft``, proposed to follow ``token_id``, which the state has not read yet.
 
         The clock is left in the phase ``accept``.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How far the target went along a draft: rows it took, row 0 first, and its choices behind."""
+
+    rows: list[int]
+    chosen: list[int]
+    tested: int
+    accepted: int
+
+
+def follow(
+    draft: Draft, choose: Callable[[int], tuple[int, torch.Tensor]], commit: Commit
+) -> Followed:
+    """Go from row 0 along a draft as far as it holds what the target chooses.
+
+    Args:
+        draft: chain or tree.
+        choose: row -> (token that the target chooses behind it, its logits); called for each row
+            that is taken, in order.
+        commit: takes each chosen token.
+    """
+    rows: list[int] = []
+    chosen: list[int] = []
+    tested = accepted = 0
+    following: list[int] = [0]
+    while following:
+        rows.append(following[0])
+        token_id, logits = choose(rows[-1])
+        chosen.append(token_id)
+        goes_on = commit(token_id, logits)
+        children = draft.children(rows[-1])
+        tested += bool(children)
+        following = [row for row in children if draft.token_ids[row - 1] == token_id]
+        accepted += bool(following)
+        if not goes_on:
+            break
+    return Followed(rows, chosen, tested, accepted)
 
 
 class RowWalk:
@@ -58,22 +105,25 @@ class RowWalk:
         self._model = model
 
     def verify(
-        self, token_id: int, draft: Sequence[int], state: State, commit: Commit, clock: PhaseClock
+        self,
+        token_id: int,
+        draft: Draft,
+        state: State,
+        chooser: TokenChooser,
+        commit: Commit,
+        clock: PhaseClock,
     ) -> Verified:
         """Walk the rows; see ``Verifier``."""
-        read_ids: list[int] = []
-        rows: list[torch.Tensor] = []
-        chosen: list[int] = []
-        for proposed in (*draft, None):
+        row_ids = (token_id, *draft.token_ids)
+        hidden: list[torch.Tensor] = []
+
+        def choose(row: int) -> tuple[int, torch.Tensor]:
             clock.enter("verify")
-            rows.append(self._model.step(token_id, state))
-            read_ids.append(token_id)
-            logits = self._model.logits(rows[-1])
+            hidden.append(self._model.step(row_ids[row], state))
+            logits = self._model.logits(hidden[-1])[0]
             clock.enter("accept")
-            token_id, goes_on = commit(logits[0])
-            chosen.append(token_id)
-            if token_id != proposed or not goes_on:
-                break
-        accepted = sum(one == other for one, other in zip(chosen, draft, strict=False))
-        tested = min(len(chosen), len(draft))
-        return Verified(read_ids, torch.cat(rows), chosen, tested, accepted)
+            return chooser.choose(logits, state.length), logits
+
+        went = follow(draft, choose, commit)
+        read_ids = [row_ids[row] for row in went.rows]
+        return Verified(read_ids, torch.cat(hidden), went.chosen, went.tested, went.accepted)

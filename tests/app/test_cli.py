@@ -46,7 +46,7 @@ def test_every_command_has_help(qwen38):
             ("tune",),
             ("trace",),
         ),
-        *(("bench", "round"), ("bench", "kernels")),
+        *(("bench", one) for one in ("round", "kernels", "prefill", "ab")),
         *(("sessions", one) for one in ("list", "show", "export", "delete")),
     ):
         done = qwen38(*command, "--help")

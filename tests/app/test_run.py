@@ -126,10 +126,22 @@ def test_the_replay_drafter_is_given_what_came_out(scripted):
     assert b"something to replay" in done.stderr
 
 
+def test_a_tree_of_drafts_is_asked_for_and_recorded(qwen38):
+    done = qwen38(
+        "run", "hello", "--drafter", "wrong", "--draft-shape", "tree", "--draft-tokens", "4",
+        "--max-tokens", "6", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert (record["drafter"], record["draft_shape"]) == ("wrong", "tree")
+    rounds = [(one["shape"], one["rows"], one["accepted"]) for one in record["rounds"]]
+    assert rounds[:2] == [("tree", 5, 0), ("tree", 4, 0)]  # 5 tokens are left, then 4
+
+
 def test_refusals_are_sentences_with_their_codes(scripted, qwen38):
     for arguments, code, words in (
         (("run", ""), 2, b"The prompt is empty."),
-        (("run", "hi", "--draft-shape", "tree"), 2, b"not built yet"),
+        (("run", "hi", "--draft-tokens", "32"), 2, b"expected 1 to 31 tokens"),
         (("run", "hi", "--draft-shape", "chian"), 2, b"Did you mean 'chain'?"),
         (("run", "hi", "--drafter", "mpt"), 2, b"Did you mean 'mtp'?"),
         (("run", "hi", "--temperature", "-1"), 2, b"expected 0 to 10"),

@@ -96,6 +96,9 @@ class FakeState:
     def holds(self, snapshot) -> bool:
         return True
 
+    def clear(self) -> None:
+        self.ids = ()
+
 
 class FakeMtp:
     """Guesses by a function of (the row's context, the newest token, tokens drafted so far)."""
@@ -189,8 +192,10 @@ class FakeModel:
         return torch.zeros(self.config.vocab_size).index_fill(0, torch.tensor([follows]), 9.0)
 
 
-def no_traffic(context_tokens: int, num_rows: int, num_drafted: int) -> dict[str, int]:
-    parts = {"weights": 1000 * num_rows, "head": 0, "state": 0, "kv": context_tokens}
+def no_traffic(
+    context_tokens: int, num_rows: int, num_read: int, num_drafted: int
+) -> dict[str, int]:
+    parts = {"weights": 1000 * num_read, "head": 0, "state": 0, "kv": context_tokens}
     return {**parts, "drafter": 10 * num_drafted}
 
 

@@ -174,7 +174,7 @@ def test_times_of_true_records_are_not_moved(tmp_path):
 
 
 def test_what_stands_in_it(tmp_path):
-    path, _ = record(tmp_path, engine=ExactEngine(rounds=3))
+    path, _ = record(tmp_path, engine=ExactEngine(rounds=3), draft__tokens=3)
     export(read(path), tmp_path / "x.json")
     data = perfetto.load(tmp_path / "x.json")
     assert data["displayTimeUnit"] == "ms"

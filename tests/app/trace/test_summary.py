@@ -102,7 +102,9 @@ def test_hostile_names_reach_no_terminal(tmp_path):
 
 
 def test_a_comparison_names_what_differs_and_by_how_much(tmp_path):
-    slow, _ = record(tmp_path, engine=ExactEngine(12), path=tmp_path / "a.trace")
+    slow, _ = record(
+        tmp_path, engine=ExactEngine(12), path=tmp_path / "a.trace", draft__tokens=3
+    )  # fmt: skip
     fast, _ = record(
         tmp_path, engine=ExactEngine(12, ms=(2.0, 6.0, 1.0, 1.0), num_bytes=2_000_000),
         path=tmp_path / "b.trace", draft__tokens=7,

@@ -4,45 +4,92 @@ import pytest
 import torch
 
 from engine.draft import mtp
-from engine.draft.choose import make_drafter, resolve_drafter
+from engine.draft.choose import (
+    DraftSources,
+    make_drafter,
+    num_proposals,
+    resolve_drafter,
+    shape_notice,
+)
 from engine.draft.mtp import MtpRows
-from engine.draft.scripted import HalfDrafter, ReplayDrafter, WrongDrafter, replayed
+from engine.draft.ngrams import NgramIndex
+from engine.draft.scripted import ScriptedDrafter, replayed
 from engine.errors import RequestError
-from engine.types import DRAFTERS
+from engine.types import DRAFT_SHAPES, DRAFTERS
 from tests.fakes.model import FakeModel
 
 TRUTH = replayed([10, 11, 12, 13, 14])
 
 
+def scripted(name, *, siblings=False, num_ids=99):
+    return ScriptedDrafter(name, TRUTH, num_ids, siblings=siblings)
+
+
 def test_replay_proposes_the_rest_of_the_record():
-    drafter = ReplayDrafter(TRUTH)
-    assert drafter.propose(10, 1, 3) == [11, 12, 13]
-    assert drafter.propose(13, 4, 3) == [14]
-    assert drafter.propose(14, 5, 3) == []
+    drafter = scripted("replay")
+    assert drafter.propose(10, 1, 3).token_ids == (11, 12, 13)
+    assert drafter.propose(13, 4, 3).token_ids == (14,)
+    assert drafter.propose(14, 5, 3).token_ids == ()
 
 
 def test_wrong_is_never_the_truth():
-    assert WrongDrafter(TRUTH, 15).propose(11, 2, 3) == [13, 14, 0]
+    assert scripted("wrong", num_ids=15).propose(11, 2, 3).token_ids == (13, 14, 0)
 
 
 def test_half_is_right_in_every_other_round():
-    drafter = HalfDrafter(TRUTH, 99)
-    proposals = [drafter.propose(10, 1, 2) for _ in range(4)]
-    assert proposals == [[11, 12], [12, 13]] * 2
+    drafter = scripted("half")
+    proposals = [drafter.propose(10, 1, 2).token_ids for _ in range(4)]
+    assert proposals == [(11, 12), (12, 13)] * 2
 
 
+@pytest.mark.parametrize("num_tokens", range(1, 8))
+@pytest.mark.parametrize("name", ["replay", "wrong"])
+def test_siblings_of_a_scripted_chain_are_wrong(name, num_tokens):
+    """The chain is what it is without them, and no two rows under one parent are alike."""
+    draft = scripted(name, siblings=True).propose(10, 1, num_tokens)
+    chain = scripted(name).propose(10, 1, (num_tokens + 1) // 2).token_ids
+    paths = [tuple(draft.token_ids[row - 1] for row in path[1:]) for path in draft.plan.paths]
+    assert chain in paths
+    assert len(set(paths)) == len(paths) <= num_tokens + 1
+    beginnings = [chain[:length] for length in range(len(chain) + 1)]
+    siblings = [one for one in paths if one not in beginnings]
+    assert len(siblings) == min(num_tokens // 2, len(chain))
+    for one in siblings:
+        right = (11, 12, 13, 14)[len(one) - 1]
+        assert one[:-1] in beginnings
+        assert one[-1] not in (right, chain[len(one) - 1])
+    assert draft.shape == ("chain" if num_tokens == 1 else "tree")
+
+
+@pytest.mark.parametrize("shape", DRAFT_SHAPES)
 @pytest.mark.parametrize("name", DRAFTERS)
-def test_every_declared_name_resolves_to_a_drafter(name):
+def test_every_declared_name_resolves_to_a_drafter(name, shape):
     resolved = resolve_drafter(name, "mtp", has_mtp=True)
     rows = MtpRows(FakeModel(lambda _: 0, guess=lambda _: 0).mtp, 10)
-    assert make_drafter(resolved, rows, TRUTH, 99).name == resolved != "auto"
+    sources = DraftSources(rows, NgramIndex(), (1,), [2], TRUTH, 99)
+    drafter = make_drafter(resolved, shape, sources)
+    assert drafter.name == resolved != "auto"
+    assert len(drafter.propose(2, 1, 3).token_ids) <= 3
 
 
-def test_auto_is_the_profiles_choice_where_there_is_a_head():
+def test_auto_is_the_profiles_choice_where_the_checkpoint_can_serve_it():
     assert resolve_drafter("auto", "mtp", has_mtp=True) == "mtp"
     assert resolve_drafter("auto", "mtp", has_mtp=False) == "off"
+    assert resolve_drafter("auto", "lookup", has_mtp=False) == "lookup"
     assert resolve_drafter("auto", "off", has_mtp=True) == "off"
     assert resolve_drafter("auto", "auto", has_mtp=True) == "off"
+
+
+def test_a_round_proposes_what_its_drafter_can():
+    assert [num_proposals(one, None, 7) for one in ("mtp", "lookup", "replay")] == [3, 15, 3]
+    assert [num_proposals(one, 99, 31) for one in ("mtp", "lookup", "replay")] == [7, 31, 31]
+    assert [num_proposals(one, 5, 2) for one in ("mtp", "lookup", "replay")] == [2, 5, 5]
+
+
+def test_a_tree_that_the_head_cannot_make_is_no_secret():
+    assert "chains" in shape_notice("mtp", "tree")
+    assert not any(shape_notice(one, "tree") for one in DRAFTERS if one != "mtp")
+    assert not shape_notice("mtp", "auto")
 
 
 def test_unknown_and_unavailable_drafters_are_refused():

@@ -68,3 +68,25 @@ def test_turns_go_on_from_each_other(engine):
             assert record.reused_tokens == before.prompt_tokens + len(before.token_ids) - 1
             assert not any(isinstance(one, NoticeRaised) for one in events)
         before = record
+
+
+def test_a_text_that_is_asked_for_again_takes_few_rounds(engine):
+    """As an edit repeats its text; the demo cannot edit on demand, but it says this again."""
+    question = Message("user", QUESTIONS[1])
+    request = Request(messages=(question,), sampling=Sampling(temperature=0.0), drafter="off")
+    first = run(engine, request)[-1].record
+    again = replace(request, messages=(question, Message("assistant", first.text), question))
+    records = {
+        drafter: run(engine, replace(again, drafter=drafter))[-1].record
+        for drafter in ("off", "mtp", "lookup")
+    }
+    assert {one.token_ids for one in records.values()} == {first.token_ids}
+
+    def tokens_a_round(drafter: str) -> float:
+        rounds = records[drafter].rounds
+        assert {one.drafter for one in rounds} == {drafter}
+        return sum(len(one.token_ids) for one in rounds) / len(rounds)
+
+    assert tokens_a_round("off") == 1
+    assert tokens_a_round("mtp") > 1.5
+    assert tokens_a_round("lookup") > 4

@@ -1,6 +1,7 @@
 """Speculation changes speed and never text: ids and logits are plain decode's, bit for bit."""
 
 import hashlib
+import math
 from functools import cache
 
 import pytest
@@ -16,7 +17,8 @@ from tests.fakes.model import local_engine, run, write_text_files
 
 NUM_TOKENS = 96
 GREEDY = Sampling(temperature=0.0)
-SEEDED = Sampling(temperature=0.8, top_k=40, top_p=0.95, presence_penalty=0.5, seed=1234)
+# what was said is likelier to be said again: a random model then gives lookup something to find
+SEEDED = Sampling(temperature=0.8, top_k=40, top_p=0.95, presence_penalty=-2.0, seed=1234)
 PROMPTS = (
     tuple(range(5, 16)),
     tuple(7 * one % 300 for one in range(70)),
@@ -24,6 +26,15 @@ PROMPTS = (
 )
 CASES = [(prompt, sampling) for prompt in range(3) for sampling in (GREEDY, SEEDED)]
 IDS = [f"prompt{prompt}-{'greedy' if one is GREEDY else 'seeded'}" for prompt, one in CASES]
+
+DRAFTING = [
+    ("mtp", "chain"),
+    *(
+        (drafter, shape)
+        for drafter in ("lookup", "wrong", "half", "replay")
+        for shape in ("chain", "tree")
+    ),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -65,26 +76,55 @@ def digest(record) -> str:
     return hashlib.sha256(record.logits.numpy().tobytes()).hexdigest()
 
 
-@pytest.mark.parametrize("drafter", ["mtp", "wrong", "half", "replay"])
+@pytest.fixture(scope="module")
+def drafted(engine, plain):
+    @cache
+    def of(prompt: int, sampling: Sampling, drafter: str, shape: str):
+        replay_ids = plain(prompt, sampling).token_ids
+        return answer(
+            engine, prompt, sampling, drafter=drafter, draft_shape=shape, replay_ids=replay_ids
+        )
+
+    return of
+
+
+@pytest.mark.parametrize(("drafter", "shape"), DRAFTING)
 @pytest.mark.parametrize(("prompt", "sampling"), CASES, ids=IDS)
-def test_drafting_changes_no_bit(engine, plain, prompt, sampling, drafter):
+def test_drafting_changes_no_bit(plain, drafted, prompt, sampling, drafter, shape):
     wanted = plain(prompt, sampling)
-    got = answer(engine, prompt, sampling, drafter=drafter, replay_ids=wanted.token_ids)
+    got = drafted(prompt, sampling, drafter, shape)
     assert (got.error, len(got.token_ids)) == ("", NUM_TOKENS)
     assert got.token_ids == wanted.token_ids
     assert digest(got) == digest(wanted)
     rounds = got.rounds
+    assert {one.drafter for one in rounds} == {drafter}
     accepted, tested = (
         sum(getattr(one, name) for one in rounds) for name in ("accepted", "tested")
     )
     assert sum(len(one.token_ids) for one in rounds) == NUM_TOKENS - 1 == accepted + len(rounds)
+    if drafter in ("mtp", "lookup"):
+        assert shape == "tree" or {one.shape for one in rounds} == {"chain"}
+        return
+    # one proposal has no room for a sibling
+    assert {one.shape for one in rounds if one.rows > 2} == {shape}
+    in_a_round = 3 if shape == "chain" else 2
     if drafter == "wrong":
         assert (accepted, tested) == (0, NUM_TOKENS - 2)
     if drafter == "replay":
-        assert accepted == tested == sum(one.rows - 1 for one in rounds)
-        assert len(rounds) == (NUM_TOKENS - 1 + 3) // 4
+        assert accepted == tested
+        assert len(rounds) == math.ceil((NUM_TOKENS - 1) / (in_a_round + 1))
     if drafter == "half":
-        assert [one.accepted for one in rounds[:4]] == [3, 0, 3, 0]
+        assert [one.accepted for one in rounds[:4]] == [in_a_round, 0, in_a_round, 0]
+
+
+def test_lookup_copied_and_branched(drafted):
+    """What the cases above found for lookup: copies that were right, and trees among them."""
+    for shape in ("chain", "tree"):
+        records = [drafted(*case, "lookup", shape) for case in CASES]
+        assert all(sum(one.accepted for one in record.rounds) > 0 for record in records)
+    rounds = [one for record in records for one in record.rounds if one.shape == "tree"]
+    assert len(rounds) > 3
+    assert sum(one.accepted for one in rounds) > 3
 
 
 def test_greedy_and_seeded_differ(plain):
@@ -134,7 +174,7 @@ def test_rounds_count_the_bytes_of_the_rows_they_walked(plain):
 
 
 def test_a_walk_reads_the_weights_for_every_row():
-    walked = WalkTraffic(SHAPE_DEMO, weight_bytes(SHAPE_DEMO, HELD_FORMATS))(100, 3, 2)
+    walked = WalkTraffic(SHAPE_DEMO, weight_bytes(SHAPE_DEMO, HELD_FORMATS))(100, 4, 3, 2)
     rows = [round_bytes(SHAPE_DEMO, HELD_FORMATS, 100 + row) for row in range(3)]
     drafter = round_bytes(SHAPE_DEMO, HELD_FORMATS, 100, num_drafted=2)["drafter"]
     summed = {part: sum(row[part] for row in rows) for part in rows[0]}

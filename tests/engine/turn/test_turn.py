@@ -8,10 +8,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.draft.draft import Draft
 from engine.errors import RequestError, TemplateError
 from engine.records import PHASES
 from engine.turn.check_request import check_prompt
 from engine.types import (
+    DRAFT_SHAPES,
     Message,
     NoticeRaised,
     PromptProgressed,
@@ -131,7 +133,7 @@ def test_text_that_never_became_a_stop_string_is_given_out_at_the_end(folder):
     assert (record.text, record.finish_reason) == (whole.text, "length")
 
 
-@pytest.mark.parametrize("drafter", ["off", "replay"])
+@pytest.mark.parametrize("drafter", ["off", "lookup", "replay"])
 def test_a_full_context_ends_the_turn(folder, drafter):
     engine = local_engine(FakeModel(counting), folder, max_context_tokens=20)
     _, record = ask(engine, max_tokens=50, drafter=drafter)
@@ -261,6 +263,47 @@ def test_drafted_rounds_say_what_was_tested_and_accepted(folder):
     assert any(one.accepted for one in rounds_of(events))
 
 
+def test_a_tree_that_the_head_cannot_make_is_said(folder):
+    engine = local_engine(FakeModel(counting, guess=counting), folder)
+    events, record = ask(engine, max_tokens=5, drafter="auto", draft_shape="tree")
+    assert {(one.drafter, one.shape) for one in record.rounds} == {("mtp", "chain")}
+    assert any(isinstance(one, NoticeRaised) and "chains" in one.text for one in events)
+    events, _ = ask(engine, max_tokens=5, drafter="auto", draft_shape="auto")
+    assert not any(isinstance(one, NoticeRaised) and "chains" in one.text for one in events)
+
+
+def test_lookup_copies_from_the_conversation_and_only_from_it(folder):
+    """Its index is kept from turn to turn; another conversation finds nothing of this one."""
+    engine = local_engine(FakeModel(lambda context: 40 + (context[-1] - 39) % 20), folder)
+
+    def committed(record):
+        return [len(one.token_ids) for one in record.rounds]
+
+    _, first = ask(engine, prompt_ids=(40, 41), max_tokens=35, drafter="lookup")
+    assert committed(first) == [*[1] * 19, 15]  # from its own beginning, once it came again
+    index = engine._memory.ngrams
+    longer = (40, 41, *first.token_ids, 9, 45)
+    _, second = ask(engine, prompt_ids=longer, max_tokens=17, drafter="lookup")
+    assert engine._memory.ngrams is index
+    assert committed(second) == [11, 5]  # 10 tokens from the answer before, which ended there
+    _, other = ask(engine, prompt_ids=(45, 45), max_tokens=17, drafter="lookup")
+    assert committed(other) == [1] * 16
+
+
+def test_a_draft_beyond_its_room_ends_the_turn(folder, monkeypatch):
+    """Rows beyond the context have no place in the cache of keys."""
+    monkeypatch.setattr(
+        "engine.draft.drafter.NoDrafter.propose", lambda *_: Draft.chain(range(40, 60))
+    )
+    engine = local_engine(FakeModel(counting), folder)
+    _, record = ask(engine, max_tokens=50, drafter="off")
+    assert record.finish_reason == "error"
+    assert "the drafter 'off' proposes 20 tokens and the round has room for 3" in record.error
+    _, record = ask(engine, max_tokens=50, drafter="off", num_draft_tokens=20)
+    assert record.finish_reason == "error"  # in the last rounds
+    assert len(record.token_ids) == 50 - 20
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -272,7 +315,8 @@ def test_drafted_rounds_say_what_was_tested_and_accepted(folder):
         ({"prompt_ids": (1, 320)}, "holds the id 320"),
         ({"prompt_ids": (1,) * 4096}, "has 4096 tokens and the context 4096"),
         ({"prompt_ids": (1,) * 4096}, r"Raise model.context_tokens \(up to 1048576\)"),
-        ({"drafter": "lookup"}, "no drafter 'lookup'"),
+        ({"drafter": "lokup"}, "no drafter 'lokup'. Did you mean 'lookup'"),
+        ({"draft_shape": "chian"}, "no shape 'chian' of drafts. Did you mean 'chain'"),
         ({"drafter": "mtp"}, "has none"),
         ({"sampling": Sampling(temperature=-1)}, "'temperature' is -1"),
         ({"sampling": Sampling(top_p=math.nan)}, "'top_p' is nan"),
@@ -339,12 +383,21 @@ def test_no_draft_changes_a_turn(folder, data):
         "keep_logits": True,
     }
     records = []
-    for drafter in ("off", data.draw(st.sampled_from(["mtp", "wrong", "half", "replay"]))):
+    for drafter in (
+        "off",
+        data.draw(st.sampled_from(["mtp", "lookup", "wrong", "half", "replay"])),
+    ):
         engine = local_engine(FakeModel(follow, guess=guess), folder, max_context_tokens=30)
-        num_draft_tokens = data.draw(st.integers(1, 7))
-        records.append(
-            ask(engine, drafter=drafter, num_draft_tokens=num_draft_tokens, **options)[1]
-        )
+        drafting = {
+            "drafter": drafter,
+            "draft_shape": data.draw(st.sampled_from(DRAFT_SHAPES)),
+            "num_draft_tokens": data.draw(st.integers(1, 31)),
+        }
+        events, record = ask(engine, **drafting, **options)
+        records.append(record)
+        for one in rounds_of(events):
+            room = min(options["max_tokens"], 30 - len(PROMPT))
+            assert one.rows <= room - (one.context_tokens + 1 - len(PROMPT))
     plain, drafted = records
     assert drafted.token_ids == plain.token_ids
     assert (drafted.text, drafted.finish_reason) == (plain.text, plain.finish_reason)

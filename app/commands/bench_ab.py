@@ -1,0 +1,95 @@
+"""``qwen38 bench ab``: one switch, two values, one process, the same rounds."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.commands import options
+from app.commands.bench import heading, write_figures
+from app.output_file import check_output
+from app.report import FAILED, OK, say
+from app.streams import write_data
+from engine.profile import get_profile, load_profiles
+from engine.settings.declared import load_settings
+
+
+def bench_ab(
+    switch: Annotated[
+        str,
+        typer.Option(
+            help="The candidate: kernels.graphs or kernels.overlap.", metavar="NAME=VALUE"
+        ),
+    ],
+    shape: Annotated[str, typer.Option(help="27b or demo.", metavar="NAME")] = "demo",
+    profile: Annotated[str, typer.Option(help="Weight profile.", metavar="NAME")] = "fp8",
+    rows: Annotated[int, typer.Option(help="Rows of a round.")] = 1,
+    rounds: Annotated[int, typer.Option(help="Rounds of a pass.", min=1)] = 10,
+    context: Annotated[int, typer.Option(help="Tokens before the rounds.", min=1)] = 256,
+    device: options.Device = None,
+    file: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures to FILE.", metavar="FILE")
+    ] = None,
+) -> int:
+    """Compare a switch's value with its present one: same weights, same rounds, alternated.
+
+    Exit code 1 when the two choose other tokens, or from other logits where they must be equal.
+    """
+    if file is not None:
+        check_output("--json", file)
+    settings, _ = load_settings(options.as_settings({"model.device": device}, None))
+    chosen = get_profile(profile, load_profiles(settings.config_dir))
+    from engine import bench_ab as bench
+    from engine.open import choose_device
+    from engine.switches import parse_switch
+
+    result = bench.bench_ab(
+        shape,
+        chosen,
+        parse_switch(switch, settings),
+        device=choose_device(settings.model.device),
+        num_rows=rows,
+        num_rounds=rounds,
+        context_tokens=context,
+        progress=say,
+        settings=settings,
+    )
+    for notice in result["notices"]:
+        say(notice)
+    for name in ("base", "candidate"):
+        if name in result:
+            result[name] = asdict(result[name])
+    write_data("\n".join(_table(result)) + "\n")
+    if file is not None:
+        write_figures(file, result)
+    return FAILED if result["fault"] else OK
+
+
+def _table(result: dict[str, Any]) -> Iterator[str]:
+    rows = f"{result['rows']} row{'s' * (result['rows'] > 1)}"
+    passes = f"{result['passes']} passes of {result['rounds']} rounds of {rows}"
+    yield from heading(result, f"{result['switch']}, {passes}, {result['context_tokens']} before")
+    if result["fault"]:
+        yield f"The two differ: {result['fault']}"
+        return
+    columns = ("ms", "10 %", "90 %", "spread")
+    yield f"{'side':<11}{'value':<7}" + "".join(f"{one:>10}" for one in columns)
+    for name in ("base", "candidate"):
+        one = result[name]
+        values = (one["median_ms"], one["low_ms"], one["high_ms"], one["spread_ms"])
+        yield f"{name:<11}{one['value']:<7}" + "".join(f"{value:>10.4f}" for value in values)
+    yield ""
+    logits = "equal logits, bit for bit" if result["equal_logits"] else "other logits"
+    yield f"tokens are equal; {logits}"
+    yield _verdict(result)
+
+
+def _verdict(result: dict[str, Any]) -> str:
+    difference, spread = result["difference_ms"], result["spread_ms"]
+    share = difference / result["base"]["median_ms"]
+    figures = f"{difference:+.4f} ms ({share:+.2%}) against a spread of {spread:.4f} ms"
+    if not result["resolved"]:
+        return f"not resolved: {figures}"
+    return f"resolved: the candidate is {'faster' if difference < 0 else 'slower'}: {figures}"

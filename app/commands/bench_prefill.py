@@ -1,0 +1,70 @@
+"""``qwen38 bench prefill``: how fast prompts are read, and how soon the first token stands."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.commands import options
+from app.commands.bench import heading, parse_numbers, write_figures
+from app.output_file import check_output
+from app.report import OK, say
+from app.streams import write_data
+from engine.profile import get_profile, load_profiles
+from engine.settings.declared import load_settings
+
+
+def bench_prefill(
+    shape: Annotated[str, typer.Option(help="27b or demo.", metavar="NAME")] = "demo",
+    profile: Annotated[str, typer.Option(help="Weight profile.", metavar="NAME")] = "fp8",
+    tokens: Annotated[str, typer.Option(help="Tokens of a prompt, such as 256,4096.")] = "256",
+    repetitions: Annotated[int, typer.Option(help="Prompts that are timed.", min=1)] = 3,
+    device: options.Device = None,
+    file: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures to FILE.", metavar="FILE")
+    ] = None,
+) -> int:
+    """Time the reading of prompts by a model with random weights."""
+    lengths = parse_numbers("--tokens", tokens)
+    if file is not None:
+        check_output("--json", file)
+    settings, _ = load_settings(options.as_settings({"model.device": device}, None))
+    chosen = get_profile(profile, load_profiles(settings.config_dir))
+    from engine import bench_prefill as bench
+    from engine.open import choose_device
+
+    result = bench.bench_prefill(
+        shape,
+        chosen,
+        lengths,
+        device=choose_device(settings.model.device),
+        num_repetitions=repetitions,
+        progress=say,
+        settings=settings,
+    )
+    for notice in result["notices"]:
+        say(notice)
+    result["prompts"] = [asdict(one) for one in result["prompts"]]
+    write_data("\n".join(_table(result)) + "\n")
+    if file is not None:
+        write_figures(file, result)
+    return OK
+
+
+def _table(result: dict[str, Any]) -> Iterator[str]:
+    chunk, repetitions = result["chunk_tokens"], result["repetitions"]
+    yield from heading(result, f"chunks of {chunk} tokens, {repetitions} prompts each")
+    columns = ("tok/s", "ms", "best", "first ms", "TFLOP/s", "GB/s", "share")
+    yield f"{'tokens':>7}" + "".join(f"{one:>10}" for one in columns)
+    for one in result["prompts"]:
+        times = "".join(f"{one[name]:>10.1f}" for name in ("ms", "best_ms", "first_token_ms"))
+        rates = f"{one['tflop_s']:>10.3f}{one['gb_s']:>10.1f}{one['share']:>10.1%}"
+        yield f"{one['tokens']:>7}{one['tok_s']:>10.1f}{times}{rates}"
+    yield ""
+    yield (
+        f"ms: reading alone, {result['clock']}; first ms: with head and choice, "
+        f"{result['first_token_clock']}."
+    )
+    yield "TFLOP/s: products of the layers. GB/s: their weights, read once a chunk."

@@ -1,0 +1,133 @@
+"""A full-size model with random weights for the benches: asked whether it fits, then drawn."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.errors import MemoryPlanError, RequestError, nearest
+from engine.linear_path import LinearPath
+from engine.measure import read_bandwidth_gbps
+from engine.model import footprint
+from engine.model.config import SHAPES, ModelConfig
+from engine.model.decoder import Model
+from engine.model.memory import available_bytes
+from engine.model.random import random_model
+from engine.open import HELD_FORMATS, arithmetic_id
+from engine.profile import Profile
+
+ACTIVATION_BYTES = 1 << 30
+"""Room for activations, a snapshot, and a matrix in fp32 while its codes are drawn."""
+
+Progress = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchModel:
+    """A drawn model and what a reader of its figures must know.
+
+    Attributes:
+        model: with random weights, greedy, without stop ids.
+        path: that it runs on.
+        read_gb_s: read bandwidth measured in this run.
+        facts: JSON values about model and machine.
+    """
+
+    model: Model
+    path: LinearPath
+    read_gb_s: float
+    facts: dict[str, Any]
+
+
+def config_of(shape: str) -> ModelConfig:
+    """The sizes of a shape.
+
+    Raises:
+        RequestError: there is no such shape.
+    """
+    if shape not in SHAPES:
+        raise RequestError(f"There is no shape '{shape}'.", nearest(shape, SHAPES))
+    return SHAPES[shape]
+
+
+def draw_model(
+    shape: str,
+    profile: Profile,
+    path: LinearPath,
+    *,
+    device: str,
+    num_tokens: int,
+    smaller: str,
+    progress: Progress,
+    hidden_tokens: int = 0,
+) -> BenchModel:
+    """Measure the read bandwidth and draw a model that fits.
+
+    Args:
+        shape: key of ``SHAPES``.
+        profile: its formats are drawn.
+        path: how weights are held.
+        device: "cpu" or "cuda".
+        num_tokens: the longest context that is left room for.
+        smaller: the option that asks for less, for the refusal.
+        progress: called with a sentence for each step.
+        hidden_tokens: tokens whose rows are held twice, as prefill returns them.
+
+    Raises:
+        RequestError: there is no such shape.
+        MemoryPlanError: the model does not fit on the device.
+    """
+    config = config_of(shape)
+    _expect_room(config, profile, path, device, num_tokens, hidden_tokens, smaller)
+    progress("measuring the read bandwidth")
+    read_gb_s = read_bandwidth_gbps(device)
+    progress(f"drawing the weights of {shape}")
+    packer = path.new_packer()
+    model = random_model(config, profile.formats, device=device, packer=packer)
+    notice = packer.notice if packer else ""
+    facts: dict[str, Any] = {
+        "shape": shape,
+        "profile": profile.name,
+        "path": path.description,
+        "notices": [one for one in (path.why_not, notice) if one],
+        "weight_bytes": model.weight_bytes,
+        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
+        "torch": torch.__version__,
+        "arithmetic": arithmetic_id(device, packer.arithmetic if packer else ""),
+        "read_gb_s": read_gb_s,
+    }
+    return BenchModel(model, path, read_gb_s, facts)
+
+
+def any_ids(config: ModelConfig, number: int) -> list[int]:
+    """A text: any tokens do, the same ones every time."""
+    draw = random.Random(0)
+    return [draw.randrange(config.vocab_size) for _ in range(number)]
+
+
+def _expect_room(
+    config: ModelConfig,
+    profile: Profile,
+    path: LinearPath,
+    device: str,
+    num_tokens: int,
+    hidden_tokens: int,
+    smaller: str,
+) -> None:
+    formats = profile.formats if path.is_packed else HELD_FORMATS
+    weights = sum(footprint.weight_bytes(config, formats, packed=path.is_packed).values())
+    cache = footprint.kv_bytes_per_token(config) * num_tokens
+    rows = 2 * 2 * config.hidden_size * hidden_tokens
+    states = footprint.state_bytes(config) + footprint.tail_bytes(config)
+    needed = weights + cache + rows + states + ACTIVATION_BYTES
+    if path.is_packed:
+        needed += footprint.workspace_bytes(config)
+    free = available_bytes(device)
+    if needed > free:
+        raise MemoryPlanError(
+            f"The model needs {needed / 1e9:.1f} GB (weights {weights / 1e9:.1f}, keys and values "
+            f"of {num_tokens:,} tokens {cache / 1e9:.1f}) and {free / 1e9:.1f} GB are free.",
+            f"Take --shape demo, or {smaller}.",
+        )

@@ -1,0 +1,61 @@
+"""What a drafter proposes for one round: a chain or a tree of tokens."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from kernels.common.tree import TreePlan, depth_first, plan_chain, plan_tree
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Tokens proposed to follow the newest committed one, which is row 0 of the round.
+
+    Attributes:
+        token_ids: of rows 1, 2, ...
+        plan: how all rows follow each other; one row more than there are tokens.
+    """
+
+    token_ids: tuple[int, ...]
+    plan: TreePlan
+
+    @staticmethod
+    def chain(token_ids: Sequence[int]) -> "Draft":
+        """Each token follows the one before."""
+        return Draft(tuple(token_ids), _plan_chain(len(token_ids) + 1))
+
+    @staticmethod
+    def tree(token_ids: Sequence[int], parents: Sequence[int]) -> "Draft":
+        """Each token follows a row before it; rows are put into walking order.
+
+        Args:
+            token_ids: of rows 1, 2, ...
+            parents: row that each of them follows, before it; 0 is the newest committed token.
+
+        Raises:
+            ValueError: a row follows none before it, or there are more than 31.
+        """
+        order, plan = _plan_walk((-1, *parents))
+        return Draft(tuple(token_ids[row - 1] for row in order[1:]), plan)
+
+    @property
+    def shape(self) -> Literal["chain", "tree"]:
+        """``chain`` or ``tree``."""
+        return "chain" if self.plan.is_chain else "tree"
+
+    def children(self, row: int) -> list[int]:
+        """Rows that follow ``row`` directly, in order."""
+        return [one for one, parent in enumerate(self.plan.parents) if parent == row]
+
+
+# rounds repeat few shapes, and a plan costs more than finding its tokens
+_plan_chain = lru_cache(plan_chain)
+
+
+@lru_cache(maxsize=512)
+def _plan_walk(parents: tuple[int, ...]) -> tuple[tuple[int, ...], TreePlan]:
+    """Rows in walking order, and the plan of that order."""
+    order = depth_first(parents)
+    place = {row: at for at, row in enumerate(order)}
+    return order, plan_tree([place.get(parents[row], -1) for row in order])

@@ -1,0 +1,300 @@
+"""Every operation of a decode round and of a chunk of prefill, with the kernel that runs it.
+
+Nothing is loaded: shapes and formats say what there is, `engine.dispatch` says what runs. Drafting
+is not told: it runs the same operations on a layer of its own.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.dispatch import Chosen, DeviceFacts, Operation, decoding_of, dispatch
+from engine.errors import CheckpointError, RequestError, nearest
+from engine.linear_path import facts_of
+from engine.locate import choose
+from engine.model.checkpoint import open_checkpoint
+from engine.model.config import SHAPES, ModelConfig
+from engine.model.config_file import read_config
+from engine.model.decoder import PREFILL_CHUNK_TOKENS
+from engine.model.groups import group_of
+from engine.model.tensors import TensorSpec, expected_tensors, format_of
+from engine.open import choose_device
+from engine.profile import Profile, WeightFormat, get_profile, load_profiles
+from engine.settings.declared import KernelSettings, Settings
+from engine.tiles import read_table
+from kernels.common.tree import MAX_NODES
+from kernels.linear.formats import STEP
+from kernels.linear.pack import MEMBER_ROWS
+from kernels.linear.tile_choice import lookup
+from kernels.linear.weight import NAMES
+
+Phase = Literal["round", "chunk"]
+Stored = Callable[[str, TensorSpec], WeightFormat]
+"""The format that a matrix is stored in, by canonical name."""
+
+ROWS: dict[Phase, int] = {"round": MAX_NODES, "chunk": PREFILL_CHUNK_TOKENS}
+"""The most rows of a call."""
+
+_MEMBER_ROWS = {NAMES[kind]: rows for kind, rows in MEMBER_ROWS.items()}
+
+_Of = Literal["once", "layer", "norm", "delta", "attention"]
+"""What an operation is counted by."""
+
+_OPERATIONS: dict[Phase, tuple[tuple[Operation, _Of], ...]] = {
+    "round": (
+        ("embed", "once"),
+        ("norm", "norm"),
+        ("convolve a round", "delta"),
+        ("delta rule of a round", "delta"),
+        ("gated norm", "delta"),
+        ("prepare heads of a round", "attention"),
+        ("attention of a round", "attention"),
+        ("silu x up", "layer"),
+        ("choice of a round", "once"),
+    ),
+    "chunk": (
+        ("embed", "once"),
+        ("norm", "norm"),
+        ("convolve a chunk", "delta"),
+        ("delta rule of a chunk", "delta"),
+        ("gated norm", "delta"),
+        ("prepare heads of a chunk", "attention"),
+        ("attention of a chunk", "attention"),
+        ("gate attention of a chunk", "attention"),
+        ("silu x up", "layer"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The model that is explained: a name for a person, its sizes, the format of each matrix."""
+
+    title: str
+    config: ModelConfig
+    stored: Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Where it would run: the device, the person's settings, the tile tables of ``linear``."""
+
+    facts: DeviceFacts
+    kernels: KernelSettings
+    tile_rows: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+
+    def choose(self, operation: Operation, num_rows: int) -> Chosen:
+        """What runs an operation; see `dispatch`."""
+        return dispatch(operation, self.facts, num_rows, self.kernels)
+
+    @property
+    def packs(self) -> bool:
+        """Whether weights are held as stored, and joined, for kernels."""
+        return self.choose("path", 1).kernel == "kernels"
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One operation: how often it runs in a round or a chunk, by which kernel and why."""
+
+    phase: Phase
+    operation: str
+    times: int
+    kernel: str
+    build: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Product:
+    """Matrices that are read together: N outputs of K inputs, in so many layers."""
+
+    label: str
+    N: int
+    K: int
+    stored: WeightFormat
+    times: int
+
+    def title(self, here: Here) -> str:
+        """Name and size, with the format that it is held in."""
+        held = self.stored if here.packs else "bf16"
+        return f"{self.label} ({held}), {self.N:,} x {self.K:,}"
+
+
+def explain_here(
+    settings: Settings, shape: str | None = None
+) -> tuple[Subject, Here, list[Explained]]:
+    """Explain the model that chat would open on this machine, or a shape in a profile's formats.
+
+    Args:
+        settings: which model, device and kernels.
+        shape: key of ``SHAPES``; its profile is the setting's, else "fp8". None takes the model, or
+            the 27B's shape for a profile whose files are not here.
+
+    Raises:
+        RequestError: there is no such shape.
+        CheckpointError: the model does not read.
+        SettingsError: the device is not there.
+        ProfileError: there is no such profile.
+    """
+    device = choose_device(settings.model.device)
+    facts = facts_of(device, probe=settings.kernels.linear != "reference")
+    rows = read_table("linear", facts.capability) if facts.capability else ()
+    subject = _subject(settings, shape)
+    here = Here(facts, settings.kernels, rows)
+    return subject, here, explain(subject, here)
+
+
+def _subject(settings: Settings, shape: str | None) -> Subject:
+    profiles = load_profiles(settings.config_dir)
+    name, folder = settings.model.profile, settings.model.dir
+    if shape is not None:
+        return subject_of_shape(shape, get_profile(name or "fp8", profiles))
+    try:
+        path = choose(settings, profiles).path
+    except CheckpointError:
+        if name is None or folder is not None:
+            raise
+        return subject_of_shape("27b", get_profile(name, profiles))
+    return subject_of_checkpoint(path)
+
+
+def subject_of_shape(shape: str, profile: Profile) -> Subject:
+    """A shape in a profile's formats; nothing need be on this machine.
+
+    Raises:
+        RequestError: there is no such shape.
+    """
+    if shape not in SHAPES:
+        raise RequestError(f"There is no shape '{shape}'.", nearest(shape, SHAPES))
+    title = f"the shape {shape} in the formats of '{profile.name}'"
+    return Subject(title, SHAPES[shape], lambda _, spec: format_of(spec, profile.formats))
+
+
+def subject_of_checkpoint(path: Path) -> Subject:
+    """A checkpoint on this machine, in the formats of its files.
+
+    Raises:
+        CheckpointError: the files are refused.
+    """
+    config = read_config(path)
+    weights = open_checkpoint(path, config).weights
+    coded = {name for name, one in weights.items() if one.scales is not None}
+    return Subject(str(path), config, lambda name, _: "fp8_block" if name in coded else "bf16")
+
+
+def explain(subject: Subject, here: Here) -> list[Explained]:
+    """Say what runs each operation of a round of 1 to 32 rows, and of a chunk of prefill."""
+    return [one for phase in ROWS for one in _phase(phase, subject, here)]
+
+
+def decisions(here: Here) -> dict[str, Chosen]:
+    """What stands above all operations: the path, graphs, overlap."""
+    names: tuple[Operation, ...] = ("path", "launch", "overlap")
+    return {name: here.choose(name, 1) for name in names}
+
+
+def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
+    config = subject.config
+    counts: dict[_Of, int] = {
+        "once": 1,
+        "layer": config.num_layers,
+        "norm": 2 * config.num_layers,
+        "delta": config.num_delta_layers,
+        "attention": config.num_attention_layers,
+    }
+    for product in _matrices(subject, joined=here.packs):
+        yield from _product(phase, product, here)
+    for operation, of in _OPERATIONS[phase]:
+        one = here.choose(operation, ROWS[phase])
+        yield Explained(phase, operation, counts[of], one.name, one.build, one.reason)
+    if phase == "round":
+        yield _head(subject, here)
+
+
+def _product(phase: Phase, product: _Product, here: Here) -> Iterator[Explained]:
+    """A product by each kernel that some number of rows gives it."""
+    ranges = _ranges(ROWS[phase], here)
+    for first, last in ranges:
+        one = here.choose("product", last)
+        told = f", {first} to {last} rows" if len(ranges) > 1 else ""
+        reason = _with_weight(one, product, here)
+        name = f"{product.title(here)}{told}"
+        yield Explained(phase, name, product.times, one.name, one.build, reason)
+
+
+def _ranges(most: int, here: Here) -> list[tuple[int, int]]:
+    """Ranges of rows, 1 to ``most``, whose products have one kernel; both ends count."""
+    found: list[tuple[int, int]] = []
+    before = ""
+    for num_rows in range(1, most + 1):
+        kernel = here.choose("product", num_rows).kernel
+        start = found.pop()[0] if kernel == before else num_rows
+        found.append((start, num_rows))
+        before = kernel
+    return found
+
+
+def _head(subject: Subject, here: Here) -> Explained:
+    config = subject.config
+    name = "lm_head.weight"
+    stored = "bf16"
+    if not config.tie_word_embeddings:
+        stored = subject.stored(name, expected_tensors(config)[name])
+    product = _Product("head", config.vocab_size, config.hidden_size, stored, 1)
+    one = here.choose("head", MAX_NODES)
+    reason = _with_weight(one, product, here)
+    return Explained("round", product.title(here), 1, one.name, one.build, reason)
+
+
+def _with_weight(one: Chosen, product: _Product, here: Here) -> str:
+    """The reason; of the skinny kernel also how codes are read and where its tile comes from."""
+    if one.name != "skinny_linear":
+        return one.reason
+    return "; ".join((one.reason, decoding_of(product.stored, here.facts), _tile(product, here)))
+
+
+def _tile(product: _Product, here: Here) -> str:
+    """Where the launch choices of a skinny product come from."""
+    padded = -(-product.K // STEP) * STEP
+    try:
+        found = lookup(here.tile_rows, product.N, padded, product.stored)
+    except (ValueError, KeyError, TypeError):
+        return "default tile: its table entry is damaged"
+    return "tile of a table" if found else "default tile: no table holds it"
+
+
+def _matrices(subject: Subject, *, joined: bool) -> Iterator[_Product]:
+    """The matrices of all layers by name, joined as `engine.model.packing` joins them."""
+    specs = {
+        name: spec
+        for name, spec in expected_tensors(subject.config).items()
+        if spec.matrix and name.startswith("layers.")
+    }
+    found: dict[tuple[str, WeightFormat], _Product] = {}
+    for name, spec in specs.items():
+        group = group_of(name)
+        members = group if joined and joins(group, specs, subject.stored) else (name,)
+        if name != members[0]:
+            continue
+        label, stored = " | ".join(map(_short, members)), subject.stored(name, spec)
+        N = sum(specs[one].shape[0] for one in members)
+        before = found.get((label, stored))
+        times = before.times + 1 if before else 1
+        found[label, stored] = _Product(label, N, spec.shape[1], stored, times)
+    yield from found.values()
+
+
+def joins(group: Sequence[str], specs: Mapping[str, TensorSpec], stored: Stored) -> bool:
+    """Whether `engine.model.packing.can_fuse` will join a group: one format, whole scales."""
+    first, *others = (stored(one, specs[one]) for one in group)
+    rows = _MEMBER_ROWS.get(first, 1)
+    whole = all(specs[one].shape[0] % rows == 0 for one in group[:-1])
+    return whole and all(one == first for one in others)
+
+
+def _short(name: str) -> str:
+    """A matrix without its layer: ``layers.3.mlp.gate_proj.weight`` is ``gate``."""
+    last = name.removesuffix(".weight").rpartition(".")[2]
+    return last.removeprefix("in_proj_").removesuffix("_proj")

@@ -1,0 +1,79 @@
+"""A model whose layers run by the kernels, over packed weights."""
+
+from collections.abc import Sequence
+
+import torch
+
+from engine.model.chunk import run_chunk
+from engine.model.config import ModelConfig
+from engine.model.decoder import Model
+from engine.model.draft_head import trim_head
+from engine.model.generation import Generation
+from engine.model.kernel_mtp import KernelMtp
+from engine.model.packing import Launching
+from engine.model.round_state import RoundState
+from engine.model.rows import RowsShape, context_class, run_rows
+from engine.model.state import State
+from engine.model.weights import ModelWeights
+from kernels.common.tree import plan_chain
+
+
+class KernelModel(Model):
+    """Decodes rounds of 1 to 32 rows and reads prompts in chunks; see ``Model``.
+
+    Args:
+        config: the model's numbers.
+        weights: packed for ``launching``.
+        generation: stop ids and sampling defaults.
+        launching: the GPU and its switches.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: ModelWeights,
+        generation: Generation,
+        launching: Launching,
+    ) -> None:
+        super().__init__(config, weights, generation)
+        if weights.mtp is None:
+            return
+        head = trim_head(weights.head)
+        if head.num_bytes:
+            weights.part_bytes["draft_head"] = head.num_bytes
+        self.mtp = KernelMtp(
+            config, weights.mtp, weights.embedding, head, self._rope,
+            graphs=launching.graphs, overlap=launching.overlap,
+        )  # fmt: skip
+
+    def new_state(self, max_tokens: int) -> RoundState:
+        """An empty state for a conversation of up to ``max_tokens``."""
+        return RoundState(self.config, max_tokens, self.device)
+
+    def addresses(self, state: RoundState) -> tuple[int, ...]:
+        """What captured rounds hold and growth moves."""
+        self._rope.angles(0, state.kv.capacity)
+        return *state.addresses, self._rope.address
+
+    @torch.inference_mode()
+    def run_rows(self, state: RoundState, shape: RowsShape, hidden: torch.Tensor) -> None:
+        """Run the rows that ``state.begin`` brought; see ``engine.model.rows.run_rows``."""
+        tables = self._rope.angles(0, state.kv.capacity)
+        run_rows(self.config, self.weights, tables, state, shape, hidden)
+
+    def _forward(self, ids: Sequence[int], state: State, *, decode: bool) -> torch.Tensor:
+        assert isinstance(state, RoundState)
+        if decode:
+            return self._step(ids, state)
+        state.begin_chunk()
+        tables = self._rope.angles(0, state.kv.capacity)
+        rows = torch.tensor(ids, dtype=torch.int32, device=self.device)
+        return run_chunk(self.config, self.weights, tables, state, rows)
+
+    def _step(self, ids: Sequence[int], state: RoundState) -> torch.Tensor:
+        """A round of one row, launched one by one."""
+        hidden = torch.empty((1, self.config.hidden_size), dtype=torch.bfloat16, device=self.device)
+        state.begin(ids, plan_chain(1))
+        self.run_rows(state, RowsShape(1, context_class(state.length + 1)), hidden)
+        state.accept((0,))
+        return hidden

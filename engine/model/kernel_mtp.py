@@ -1,0 +1,190 @@
+"""The draft head by the kernels: a chain of proposals is one captured graph."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+
+from engine.model.config import ModelConfig
+from engine.model.draft_head import DraftHead
+from engine.model.graphs import GraphCache
+from engine.model.matrix import logits_of, product, products
+from engine.model.mlp import feed_forward
+from engine.model.mtp import Mtp, MtpState
+from engine.model.norms import add_rms_norm, rms_norm
+from engine.model.rope import RopeTable
+from engine.model.rows import context_class
+from engine.model.weights import MtpWeights
+from kernels.attention.prep import attention_prep
+from kernels.attention.verify import attention_verify
+from kernels.common.staged import StagedTable
+from kernels.common.tree import MAX_NODES, TreeTables
+from kernels.embed.op import embed
+from kernels.head.op import argmax_rows
+from kernels.head.scratch import HeadScratch
+
+MAX_STEPS = 31
+"""Proposals of one chain."""
+
+
+class KernelMtp(Mtp):
+    """The draft head of a model whose layers run by kernels; see ``Mtp``.
+
+    Rows and their tokens are copied to fixed places, so that a captured graph serves every call of
+    a size. Proposals change speed only, so nothing here needs the bits of another row count.
+
+    Args:
+        config: the model's numbers.
+        weights: packed.
+        embedding: bf16 [V, D].
+        head: what proposals are chosen with.
+        rope: the trunk's angles.
+        graphs: replay captured calls; False launches kernel by kernel.
+        overlap: kernels start before their predecessors end.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: MtpWeights,
+        embedding: torch.Tensor,
+        head: DraftHead,
+        rope: RopeTable,
+        *,
+        graphs: bool,
+        overlap: bool,
+    ) -> None:
+        super().__init__(config, weights, embedding, head.matrix, rope)
+        device = embedding.device
+        self._id_map = head.id_map
+        self._overlap = overlap
+        self._graphs = GraphCache() if graphs and device.type == "cuda" else None
+        self._rows = torch.empty(
+            (MAX_NODES, config.hidden_size), dtype=torch.bfloat16, device=device
+        )
+        self._table = StagedTable(MAX_NODES + MAX_STEPS, device)
+        self._ids = self._table.values[:MAX_NODES]
+        self._starts = self._table.values[MAX_NODES:]
+        self._proposed = torch.zeros(MAX_STEPS, dtype=torch.int32, device=device)
+        self._scratch = HeadScratch(1, config.vocab_size, device)
+        self._chain = TreeTables(device)
+
+    @torch.inference_mode()
+    def fill(self, hidden: torch.Tensor, next_ids: Sequence[int], state: MtpState) -> None:
+        """Append committed rows; see ``Mtp.fill``."""
+        if hidden.shape[0] != len(next_ids):
+            raise ValueError(f"fill: {hidden.shape[0]} hidden states and {len(next_ids)} tokens")
+        state.kv.reserve(state.length + len(next_ids), state.length)
+        for first in range(0, len(next_ids), MAX_NODES):
+            piece = slice(first, first + MAX_NODES)
+            num_rows = len(next_ids[piece])
+            self._load(hidden[piece], next_ids[piece], state.length)
+            self._run(state, ("fill", num_rows), partial(self._fill, num_rows, state))
+            state.length += num_rows
+
+    @torch.inference_mode()
+    def draft(
+        self, hidden: torch.Tensor, token_id: int, state: MtpState, num_tokens: int
+    ) -> list[int]:
+        """Propose the tokens after ``token_id``; see ``Mtp.draft``."""
+        end = state.length + num_tokens
+        state.kv.reserve(end, state.length)
+        self._load(hidden, (token_id,), state.length)
+        shape = (num_tokens, context_class(end))
+        self._run(state, ("draft", *shape), partial(self._propose, *shape, state))
+        return [int(one) for one in self._proposed[:num_tokens].cpu()]
+
+    def _run(self, state: MtpState, key: tuple[str | int, ...], launch: Callable[[], None]) -> None:
+        """Replay a call's graph; its first time, launch kernel by kernel and capture."""
+        if self._graphs is None:
+            launch()
+            return
+        self._rope.angles(0, state.kv.capacity)
+        self._graphs.serve((*state.addresses, self._rope.address))
+        if key in self._graphs:
+            self._graphs.replay(key)
+            return
+        launch()
+        self._graphs.capture(key, launch)
+
+    def _load(self, rows: torch.Tensor, ids: Sequence[int], start: int) -> None:
+        """Bring rows, their tokens and the place of each step to where launches read them."""
+        self._rows[: len(ids)] = rows
+        no_ids = (0,) * (MAX_NODES - len(ids))
+        self._table.load((*ids, *no_ids, *range(start, start + MAX_STEPS)))
+
+    def _fill(self, num_rows: int, state: MtpState) -> None:
+        """Write keys and values of rows; nothing else of them is needed."""
+        normed = self._normed(self._input(self._rows[:num_rows], self._ids[:num_rows]))
+        no_heads = normed.new_empty((num_rows, 0))
+        self._prepare(normed, no_heads, self._starts[:1], state)
+
+    def _propose(self, num_tokens: int, max_context: int, state: MtpState) -> None:
+        """Chain proposals, each from the row and the token that the one before left."""
+        row, token = self._rows[:1], self._ids[:1]
+        for step in range(num_tokens):
+            start = self._starts[step : step + 1]
+            row = self._step(row, token, start, max_context, state)
+            token = self._proposed[step : step + 1]
+            logits = logits_of(row, self._head)
+            argmax_rows(
+                logits, self._config.vocab_size, ids=token, scratch=self._scratch,
+                id_map=self._id_map,
+            )  # fmt: skip
+
+    def _step(
+        self,
+        row: torch.Tensor,
+        token: torch.Tensor,
+        start: torch.Tensor,
+        max_context: int,
+        state: MtpState,
+    ) -> torch.Tensor:
+        """Run one row: bf16 [1, D] after the head's own norm."""
+        weights, eps, width = self._weights, self._config.rms_norm_eps, self._config.head_dim
+        x = self._input(row, token)
+        normed = self._normed(x)
+        both = product(normed, weights.attention.q)
+        query = self._prepare(normed, both, start, state)
+        gate = both.view(1, -1, 2 * width)[..., width:]
+        mixed = attention_verify(
+            query, state.kv.keys[0], state.kv.values[0], gate, start, self._chain.depths,
+            self._chain.paths, max_context=max_context, overlap=self._overlap,
+        )  # fmt: skip
+        mixed = product(mixed, weights.attention.o)
+        normed, x = add_rms_norm(mixed, x, weights.post_norm, eps, overlap=self._overlap)
+        fed = feed_forward(normed, weights.mlp, overlap=self._overlap)
+        return add_rms_norm(fed, x, weights.norm, eps, overlap=self._overlap)[0]
+
+    def _input(self, rows: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Join as fc over [normed embedding | normed hidden state]: bf16 [T, D]."""
+        weights, eps, size = self._weights, self._config.rms_norm_eps, rows.shape[1]
+        joined = rows.new_empty((rows.shape[0], 2 * size))
+        embedded = torch.empty_like(rows)
+        embed(ids, self._embedding, out=embedded)
+        for x, weight, out in (
+            (embedded, weights.embedding_norm, joined[:, :size]),
+            (rows, weights.hidden_norm, joined[:, size:]),
+        ):
+            rms_norm(x, weight, eps, overlap=self._overlap, out=out)
+        return product(joined, weights.fc)
+
+    def _normed(self, x: torch.Tensor) -> torch.Tensor:
+        eps = self._config.rms_norm_eps
+        return rms_norm(x, self._weights.input_norm, eps, overlap=self._overlap)
+
+    def _prepare(
+        self, normed: torch.Tensor, both: torch.Tensor, start: torch.Tensor, state: MtpState
+    ) -> torch.Tensor:
+        """Store keys and values of rows, and turn the queries that ``both`` holds."""
+        weights, config = self._weights.attention, self._config
+        key, value = products(normed, weights.k, weights.v)
+        num_heads = both.shape[1] // (2 * config.head_dim)
+        query = both.new_empty((both.shape[0], num_heads, config.head_dim))
+        attention_prep(
+            both, key, value, weights.q_norm, weights.k_norm,
+            *self._rope.angles(0, state.kv.capacity), start, None,
+            state.kv.keys[0], state.kv.values[0], out=query, eps=config.rms_norm_eps,
+            overlap=self._overlap,
+        )  # fmt: skip
+        return query

@@ -1,0 +1,157 @@
+"""The rows of a round through all layers by the kernels: the one arithmetic of decode.
+
+Everything that changes from round to round is read from device memory, so a captured graph of these
+launches serves every round of as many rows. A row's bits are those of a round with its path alone.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from engine.model.config import ModelConfig
+from engine.model.matrix import product, products
+from engine.model.mlp import feed_forward
+from engine.model.norms import add_rms_norm, gated_rms_norm, rms_norm
+from engine.model.round_state import RoundState
+from engine.model.weights import AttentionWeights, DeltaWeights, ModelWeights
+from kernels.attention.prep import attention_prep
+from kernels.attention.verify import attention_verify
+from kernels.conv.op import conv_gates
+from kernels.delta.walk import delta_walk
+from kernels.embed.op import embed
+
+ARITHMETIC = "rows-1"
+"""How a round's layers compute beside their products; a change of any bit gets a new number."""
+
+SMALLEST_CONTEXT = 1024
+"""Positions that the launches of the shortest conversations provide for."""
+
+
+def context_class(num_tokens: int) -> int:
+    """The power of two that serves so many positions, of at least `SMALLEST_CONTEXT`."""
+    return max(SMALLEST_CONTEXT, 1 << max(num_tokens - 1, 0).bit_length())
+
+
+@dataclass(frozen=True, slots=True)
+class RowsShape:
+    """What decides the launches of a round.
+
+    Attributes:
+        num_rows: 1 to 32.
+        max_context: at least the positions held before the round and 32; more launches chunks that
+            are empty and changes no bit.
+        overlap: kernels start before their predecessors end.
+    """
+
+    num_rows: int
+    max_context: int
+    overlap: bool = False
+
+
+def run_rows(
+    config: ModelConfig,
+    weights: ModelWeights,
+    tables: tuple[torch.Tensor, torch.Tensor],
+    state: RoundState,
+    shape: RowsShape,
+    hidden: torch.Tensor,
+) -> None:
+    """Run a round's rows, which `RoundState.begin` brought to the device.
+
+    Args:
+        config: the model's numbers.
+        weights: packed.
+        tables: cosines and sines of all positions, bf16 [positions, R].
+        state: its records, tails and keys are written; nothing is accepted.
+        shape: of the round.
+        hidden: bf16 [T, D], written: the rows after the final norm.
+    """
+    eps, inputs, overlap = config.rms_norm_eps, state.inputs, shape.overlap
+    ids = inputs.row_ids[: shape.num_rows]
+    stream = hidden.new_empty(hidden.shape)
+    embed(ids, weights.embedding, out=stream)
+    layers = weights.layers
+    following = [layer.input_norm for layer in layers[1:]]
+    normed = rms_norm(stream, layers[0].input_norm, eps, overlap=overlap)
+    num_delta = num_attention = 0
+    for index, layer in enumerate(layers):
+        if isinstance(layer.mixer, AttentionWeights):
+            mixed = _attend(normed, layer.mixer, config, tables, state, num_attention, shape)
+            num_attention += 1
+        else:
+            mixed = _walk(normed, layer.mixer, config, state, num_delta, shape)
+            num_delta += 1
+        normed, stream = add_rms_norm(mixed, stream, layer.post_norm, eps, overlap=overlap)
+        fed = feed_forward(normed, layer.mlp, overlap=overlap)
+        if index < len(following):
+            normed, stream = add_rms_norm(fed, stream, following[index], eps, overlap=overlap)
+        else:
+            add_rms_norm(fed, stream, weights.norm, eps, overlap=overlap, out=hidden)
+
+
+def _walk(
+    x: torch.Tensor,
+    weights: DeltaWeights,
+    config: ModelConfig,
+    state: RoundState,
+    index: int,
+    shape: RowsShape,
+) -> torch.Tensor:
+    """Run a gated delta layer over normed rows: bf16 [T, D] -> bf16 [T, D]."""
+    inputs, tree, record = state.inputs, state.inputs.tree, state.record.layer(index)
+    num_rows, heads = x.shape[0], config.num_value_heads
+    raw, z, ab = delta_products(x, weights)
+    q = x.new_empty((num_rows, config.num_key_heads, config.key_head_dim), dtype=torch.float32)
+    v = x.new_empty((num_rows, heads, config.value_head_dim))
+    beta = x.new_empty((num_rows, heads), dtype=torch.float32)
+    conv_gates(
+        raw, ab, weights.conv, weights.decay_rate, weights.dt_bias,
+        state.tails[index], record.raw, record.k, record.decay,
+        inputs.parity, inputs.num_pending, inputs.pending_rows, tree.parents,
+        q=q, v=v, beta=beta, overlap=shape.overlap,
+    )  # fmt: skip
+    out = delta_walk(
+        q, v, beta, state.recurrent[index], record,
+        inputs.parity, inputs.num_pending, inputs.pending_rows, tree.saves, tree.restores,
+        out=torch.empty_like(v), overlap=shape.overlap,
+    )  # fmt: skip
+    z = z.view(num_rows, -1, config.value_head_dim)
+    normed = gated_rms_norm(out, z, weights.norm, config.rms_norm_eps, overlap=shape.overlap)
+    return product(normed.view(num_rows, -1), weights.out)
+
+
+def delta_products(
+    x: torch.Tensor, weights: DeltaWeights
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Multiply rows to raw channels, the output's gate, and a | b beside each other."""
+    raw, z = products(x, weights.qkv, weights.z)
+    a, b = products(x, weights.a, weights.b)
+    if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr():
+        return raw, z, torch.cat((a, b), -1)
+    return raw, z, a.as_strided((a.shape[0], a.shape[1] + b.shape[1]), a.stride())
+
+
+def _attend(
+    x: torch.Tensor,
+    weights: AttentionWeights,
+    config: ModelConfig,
+    tables: tuple[torch.Tensor, torch.Tensor],
+    state: RoundState,
+    index: int,
+    shape: RowsShape,
+) -> torch.Tensor:
+    """Run an attention layer over normed rows: bf16 [T, D] -> bf16 [T, D]."""
+    inputs, tree, width = state.inputs, state.inputs.tree, config.head_dim
+    keys, values = state.kv.keys[index], state.kv.values[index]
+    both, key, value = products(x, weights.q, weights.k, weights.v)
+    query = x.new_empty((x.shape[0], config.num_heads, width))
+    attention_prep(
+        both, key, value, weights.q_norm, weights.k_norm, *tables, inputs.start, tree.depths,
+        keys, values, out=query, eps=config.rms_norm_eps, overlap=shape.overlap,
+    )  # fmt: skip
+    gate = both.view(x.shape[0], -1, 2 * width)[..., width:]
+    mixed = attention_verify(
+        query, keys, values, gate, inputs.start, tree.depths, tree.paths,
+        max_context=shape.max_context, overlap=shape.overlap,
+    )  # fmt: skip
+    return product(mixed, weights.o)

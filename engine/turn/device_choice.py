@@ -1,0 +1,82 @@
+"""Choose the tokens of a round's rows on the device, as `TokenChooser` does on the host."""
+
+from collections.abc import Sequence
+
+import torch
+
+from engine.model.round_state import RoundInputs
+from engine.turn.choice import TokenChooser
+from kernels.sample.op import sample_rows
+from kernels.sample.params import Method, SampleParams
+from kernels.sample.rows import SampleScratch, TreeRows
+
+
+class DeviceChoice:
+    """A turn's sampling in device memory, at addresses that captured rounds hold.
+
+    Args:
+        vocab_size: logits of a row.
+        device: where rounds run.
+    """
+
+    def __init__(self, vocab_size: int, device: torch.device) -> None:
+        self._params = SampleParams(device)
+        self._scratch = SampleScratch(vocab_size, device)
+        self._seen, self._generated = (
+            torch.zeros(vocab_size, dtype=torch.uint8, device=device) for _ in range(2)
+        )
+        self._chooser: TokenChooser | None = None
+        self._method = Method("greedy")
+        self._num_marked = 0
+
+    def follow(self, chooser: TokenChooser) -> Method:
+        """Bring to the device what changed in a turn's sampling since the last round.
+
+        Returns:
+            Which kernels choose; decides the launches of a round.
+        """
+        if chooser is not self._chooser:
+            self._begin(chooser)
+        if self._method.penalised:
+            new = chooser.generated[self._num_marked :]
+            self._num_marked = len(chooser.generated)
+            _mark(self._seen, new)
+            _mark(self._generated, new)
+        return self._method
+
+    def launch(
+        self, logits: torch.Tensor, inputs: RoundInputs, method: Method, ids: torch.Tensor
+    ) -> None:
+        """Choose for each row.
+
+        Args:
+            logits: fp32 [T, V].
+            inputs: of the round.
+            method: from `follow`.
+            ids: int32 [T], written; -1 where a row holds a NaN or no finite largest logit.
+        """
+        tree = inputs.tree
+        rows = TreeRows(
+            inputs.start, tree.depths, tree.paths, inputs.row_ids, self._seen, self._generated
+        )
+        sample_rows(logits, self._params, rows, method=method, ids=ids, scratch=self._scratch)
+
+    def _begin(self, chooser: TokenChooser) -> None:
+        sampling = chooser.sampling
+        self._method = self._params.write(
+            chooser.filters,
+            sampling.seed,
+            chooser.num_ids,
+            sampling.presence_penalty,
+            sampling.repetition_penalty,
+        )
+        self._chooser, self._num_marked = chooser, 0
+        if self._method.penalised:
+            self._seen.zero_()
+            self._generated.zero_()
+            _mark(self._seen, sorted(chooser.prompt_ids))
+
+
+def _mark(marks: torch.Tensor, ids: Sequence[int]) -> None:
+    if ids:
+        marks[torch.tensor(ids, device=marks.device)] = 1

@@ -1,0 +1,151 @@
+"""`bench prefill`, `bench ab` and `doctor --explain` as a person meets them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from engine import bench_ab
+from engine.linear_path import LinearPath
+from engine.model.config import SHAPE_DEMO, SHAPES, hybrid_layers
+from engine.model.packing import Launching
+
+SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), num_mtp_layers=0, vocab_size=512)
+ROUNDS = ("--rows", "2", "--rounds", "1", "--context", "16")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setitem(SHAPES, "demo", SMALL)
+
+
+@pytest.fixture
+def on_kernels(small, monkeypatch):
+    monkeypatch.setattr(bench_ab, "choose_linear_path", lambda *_: LinearPath(Launching((9, 0))))
+    monkeypatch.setattr(bench_ab, "NUM_PASSES", 2)
+
+
+def test_bench_round_shows_phases_launches_and_parts(small, qwen38, tmp_path):
+    target = tmp_path / "rounds.json"
+    done = qwen38(
+        *("bench", "round", "--rows", "1,2", "--context", "16", "--repetitions", "2"),
+        *("--device", "cpu", "--json", str(target)),
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(target.read_text())
+    for one in result["rounds"]:
+        assert one["launches"] is None
+        assert set(one["phases"]) == {"draft", "verify", "accept", "host"}
+        verify = one["phases"]["verify"]
+        assert verify["bytes"] == sum(one["bytes"].values())  # nothing was drafted
+        assert verify["gb_s"] == pytest.approx(verify["bytes"] / verify["ms"] / 1e6)
+        assert verify["share"] == pytest.approx(verify["gb_s"] / result["read_gb_s"])
+        assert one["phases"]["host"]["bytes"] == 0
+    lines = done.stdout.decode().splitlines()
+    assert lines[4].split() == ["rows", "phase", "launches", "ms", "best", "GB", "GB/s", "share"]
+    assert [line.split()[0] for line in lines[6:10]] == ["draft", "verify", "accept", "host"]
+    assert lines[-3].split() == ["rows", "GB", "of", "weights", "head", "state", "kv"]
+
+
+def test_bench_prefill_writes_what_it_measured(small, qwen38, tmp_path):
+    target = tmp_path / "prefill.json"
+    done = qwen38(
+        *("bench", "prefill", "--tokens", "40,300", "--repetitions", "1", "--device", "cpu"),
+        *("--json", str(target)),
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(target.read_text())
+    assert [one["tokens"] for one in result["prompts"]] == [40, 300]
+    assert all(0 < one["ms"] < one["first_token_ms"] for one in result["prompts"])
+    text = done.stdout.decode()
+    assert "demo fp8 on cpu, chunks of 256 tokens, 1 prompts each" in text
+    assert "path: reference" in text
+    assert "ms: reading alone, host; first ms: with head and choice, host, until" in text
+    assert b"prompts of 300 tokens" in done.stderr
+
+
+def test_bench_prefill_refuses_in_a_sentence(qwen38, tmp_path):
+    for arguments, code, words in (
+        (("--tokens", "1,x"), 2, "--tokens is '1,x', expected numbers between commas"),
+        (("--tokens", "0"), 2, "1 to 4,096 tokens, not 0."),
+        (("--shape", "28b"), 2, "There is no shape '28b'. Did you mean '27b'?"),
+        (("--profile", "fp9"), 2, "fp9"),
+        (("--json", str(tmp_path / "none" / "x")), 2, "does not exist"),
+        (("--shape", "27b", "--tokens", "262144"), 4, "a shorter prompt with --tokens"),
+    ):
+        done = qwen38("bench", "prefill", "--device", "cpu", *arguments)
+        assert (done.returncode, words in done.stderr.decode()) == (code, True)
+        assert done.stderr.count(b"\n") == 1
+
+
+def test_bench_ab_gives_a_verdict(on_kernels, qwen38, tmp_path):
+    target = tmp_path / "ab.json"
+    done = qwen38("bench", "ab", "--switch", "kernels.graphs=off", *ROUNDS, "--json", str(target))
+    assert done.returncode == 0, done.stderr
+    result = json.loads(target.read_text())
+    assert (result["base"]["value"], result["candidate"]["value"]) == ("on", "off")
+    assert (result["equal_tokens"], result["equal_logits"], result["fault"]) == (True, True, "")
+    text = done.stdout.decode()
+    assert "kernels.graphs, 2 passes of 1 rounds of 2 rows, 16 before" in text
+    assert "tokens are equal; equal logits, bit for bit" in text
+    assert text.splitlines()[-1].startswith("resolved" if result["resolved"] else "not resolved")
+
+
+def test_bench_ab_ends_with_one_when_tokens_differ(on_kernels, qwen38, monkeypatch, tmp_path):
+    relaunched = bench_ab.relaunched
+
+    def spoilt(model, launching):
+        found = relaunched(model, launching)
+        if not launching.graphs:
+            found.weights = replace(found.weights, norm=-2 - found.weights.norm)
+        return found
+
+    monkeypatch.setattr(bench_ab, "relaunched", spoilt)
+    target = tmp_path / "ab.json"
+    done = qwen38("bench", "ab", "--switch", "kernels.graphs=off", *ROUNDS, "--json", str(target))
+    assert done.returncode == 1
+    assert b"The two differ: Round 0 chose" in done.stdout
+    assert not json.loads(target.read_text())["equal_tokens"]
+
+
+def test_bench_ab_refuses_in_a_sentence(qwen38):
+    for switch, words in (
+        ("kernels.graphs=off", "changes nothing here: reference"),
+        ("kernels.linear=reference", "weights are packed for it while they load"),
+        ("kernels.graph=off", "Did you mean 'kernels.graphs'?"),
+        ("kernels.graphs=x", "expected on or off"),
+    ):
+        done = qwen38("bench", "ab", "--switch", switch, "--device", "cpu")
+        assert (done.returncode, words in done.stderr.decode()) == (2, True)
+        assert done.stderr.count(b"\n") == 1
+    assert qwen38("bench", "ab").returncode == 2
+
+
+def test_doctor_explains_every_operation(qwen38):
+    done = qwen38("doctor", "--explain")
+    assert done.returncode == 0
+    text = done.stdout.decode()
+    assert "What runs on cpu for " in text
+    assert "path      reference  The model runs on the CPU" in text
+    assert "a decode round, 1 to 32 rows" in text
+    assert "a chunk of prefill" in text
+    assert text.count("delta rule of a ") == 2
+    told = json.loads(qwen38("doctor", "--explain", "--json").stdout)
+    assert {"can_chat", "findings", "explanation"} == set(told)
+    operations = told["explanation"]["operations"]
+    assert {one["phase"] for one in operations} == {"round", "chunk"}
+    assert all(one["kernel"] and one["reason"] and one["times"] for one in operations)
+    assert "explanation" not in json.loads(qwen38("doctor", "--json").stdout)
+
+
+def test_doctor_explains_a_shape(qwen38):
+    done = qwen38("doctor", "--explain", "--json", "--shape", "27b", "--profile", "fp8")
+    told = json.loads(done.stdout)["explanation"]
+    assert told["subject"] == "the shape 27b in the formats of 'fp8'"
+    assert {one["times"] for one in told["operations"]} >= {48, 16, 64}
+    for arguments, words in (
+        (("--explain", "--shape", "28b"), b"Did you mean '27b'?"),
+        (("--shape", "27b"), b"Write --explain beside it."),
+    ):
+        done = qwen38("doctor", *arguments)
+        assert (done.returncode, words in done.stderr) == (2, True)

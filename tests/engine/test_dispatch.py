@@ -1,0 +1,146 @@
+"""One pure function says which kernel runs, and the engine runs what it says."""
+
+import importlib
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from engine.dispatch import OPERATIONS, DeviceFacts, decoding_of, dispatch
+from engine.draft.draft import Draft
+from engine.linear_path import LinearPath
+from engine.model.config import SHAPE_DEMO, hybrid_layers
+from engine.model.packing import Launching
+from engine.model.random import random_model
+from engine.profile import load_profiles
+from engine.settings.declared import KernelSettings
+from engine.turn.choice import TokenChooser
+from engine.turn.clock import PhaseClock
+from engine.types import Sampling
+
+CPU = DeviceFacts("cpu")
+HOPPER = DeviceFacts("cuda", (9, 0))
+RTX = DeviceFacts("cuda", (12, 0))
+SPARK = DeviceFacts("cuda", (12, 1))
+OLD = DeviceFacts("cuda", (8, 6), "they need a GPU of compute capability 9.0 or later")
+AUTO = KernelSettings()
+GPUS = (HOPPER, RTX, SPARK)
+ROUND = [one for one in OPERATIONS if not one.endswith("a chunk")]
+NAMED = [one for one in OPERATIONS if one not in ("path", "launch", "overlap")]
+SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), num_mtp_layers=0)
+
+
+def name(operation, facts, num_rows=1, kernels=AUTO):
+    return dispatch(operation, facts, num_rows, kernels).name
+
+
+@pytest.mark.parametrize("facts", GPUS)
+def test_a_gpu_runs_kernels_in_graphs(facts):
+    assert name("path", facts) == "kernels"
+    assert facts.target in dispatch("path", facts, 1, AUTO).reason
+    assert name("launch", facts) == "graph"
+    measured = facts.capability == (9, 0)
+    assert name("overlap", facts) == ("on" if measured else "off")
+    assert name("delta rule of a round", facts, 16) == "delta_walk"
+    assert name("delta rule of a chunk", facts, 256) == "delta_prefill"
+    assert name("attention of a round", facts, 16) == "attention_verify"
+    assert name("attention of a chunk", facts, 256) == "attention_prefill"
+
+
+def test_targets_are_those_that_kernels_are_compiled_for():
+    targets = [one.target for one in (CPU, HOPPER, RTX, SPARK)]
+    assert targets == ["cpu", "sm_90a", "sm_120a", "sm_121a"]
+    assert "hardware's converter" in decoding_of("nvfp4", SPARK)
+    assert "portable" in decoding_of("nvfp4", HOPPER)
+    assert "hardware's converter" in decoding_of("fp8_block", HOPPER)  # of e4m3: sm_89 and later
+    assert "bf16" in decoding_of("bf16", HOPPER)
+
+
+def test_a_product_goes_by_its_rows_and_the_gpus_crossovers():
+    found = [name("product", HOPPER, rows) for rows in (1, 32, 33, 512, 513)]
+    assert found == [*["skinny_linear"] * 2, *["middle_linear"] * 2, "expanded_linear"]
+    assert name("product", SPARK, 1024) == "middle_linear"
+    assert "513 rows are more than 512" in dispatch("product", HOPPER, 513, AUTO).reason
+
+
+@pytest.mark.parametrize("facts", [CPU, *GPUS, OLD])
+@pytest.mark.parametrize("operation", ROUND)
+def test_no_row_count_of_a_round_changes_the_kernel(operation, facts):
+    chosen = {dispatch(operation, facts, rows, AUTO).kernel for rows in range(1, 33)}
+    assert len(chosen) == 1
+
+
+@pytest.mark.parametrize(
+    ("facts", "kernels", "why"),
+    [
+        (CPU, AUTO, "CPU"),
+        (OLD, AUTO, "capability 9.0 or later"),
+        (SPARK, KernelSettings("reference"), "'kernels.linear' is 'reference'"),
+    ],
+)
+def test_the_reference_path_says_why(facts, kernels, why):
+    for operation in OPERATIONS:
+        chosen = dispatch(operation, facts, 1, kernels)
+        is_kernel = operation in ("norm", "gated norm", "silu x up") and facts.device == "cuda"
+        assert (why in chosen.reason) is not is_kernel
+        assert chosen.build in (("Triton",) if is_kernel else ("", "torch"))
+    assert name("path", facts, kernels=kernels) == "reference"
+    assert name("launch", facts, kernels=kernels) == "eager"
+
+
+def test_switches_are_the_settings():
+    switched = KernelSettings(graphs=False, overlap=True)
+    assert name("launch", SPARK, kernels=switched) == "eager"
+    assert "'kernels.graphs' is off" in dispatch("launch", SPARK, 1, switched).reason
+    assert name("overlap", SPARK, kernels=switched) == "on"
+
+
+def test_what_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="no operation 'prod'"):
+        dispatch("prod", SPARK, 1, AUTO)
+    for rows in (0, 33):
+        with pytest.raises(ValueError, match=f"1 to 32 rows, not {rows}"):
+            dispatch("delta rule of a round", SPARK, rows, AUTO)
+
+
+def codes_of(facts, operations):
+    """The code objects of what `dispatch` names, by operation."""
+    found = {}
+    for operation in operations:
+        rows = 64 if operation.endswith("a chunk") else 1
+        module, _, function = dispatch(operation, facts, rows, AUTO).kernel.rpartition(".")
+        found[operation] = getattr(importlib.import_module(module), function).__code__
+    return found
+
+
+def called_while(run):
+    seen = set()
+    sys.setprofile(lambda frame, event, _: seen.add(frame.f_code) if event == "call" else None)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return seen
+
+
+@pytest.mark.parametrize("facts", [CPU, HOPPER])
+def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts):
+    path = LinearPath(Launching((9, 0)) if facts is HOPPER else None)
+    formats = load_profiles()["fp8"].formats
+    model = random_model(SMALL, formats, device="cpu", packer=path.new_packer())
+    verifier = path.new_verifier(model)
+    state = model.new_state(256)
+
+    def a_round():
+        chooser = TokenChooser(Sampling(temperature=0.0), SMALL.vocab_size, ())
+        clock = PhaseClock(torch.device("cpu"))
+        verifier.verify(5, Draft.chain((1,)), state, chooser, lambda *_: True, clock)
+
+    in_chunk = called_while(lambda: model.prefill(range(64), state))
+    in_round = called_while(a_round)
+    for operation, code in codes_of(facts, NAMED).items():
+        assert code in (in_chunk if operation.endswith("a chunk") else in_round), operation
+    if facts is CPU:  # on a CPU tensor a kernel's own fallback is a reference
+        foreign = set(codes_of(HOPPER, NAMED).values()) - set(codes_of(CPU, NAMED).values())
+        assert not foreign & (in_chunk | in_round)

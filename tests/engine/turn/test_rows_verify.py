@@ -1,0 +1,128 @@
+"""A round's rows computed together have, bit for bit, what single steps have."""
+
+import random
+
+import pytest
+import torch
+
+from engine.draft.draft import Draft
+from engine.model.config import SHAPE_DEMO
+from engine.model.footprint import kv_bytes_per_token, record_bytes, state_bytes, tail_bytes
+from engine.model.packing import Launching, Packer
+from engine.model.random import random_model
+from engine.profile import Formats
+from engine.turn.choice import TokenChooser
+from engine.turn.clock import PhaseClock
+from engine.turn.graph_verify import RowsVerifier
+from engine.turn.verify import RowWalk
+from engine.types import Sampling
+
+PROMPT = [7 * one % 300 for one in range(70)]
+SAMPLINGS = {
+    "greedy": Sampling(temperature=0.0),
+    "seeded": Sampling(temperature=0.8, top_k=20, top_p=0.95, seed=5),
+    "penalised": Sampling(temperature=0.9, presence_penalty=0.7, repetition_penalty=1.1, seed=6),
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    formats = Formats("nvfp4", "fp8_block", "e4m3_row", "e4m3_row", "nvfp4")
+    return random_model(SHAPE_DEMO, formats, device="cpu", packer=Packer(Launching((9, 0))))
+
+
+class Answer:
+    """What rounds leave behind: chosen ids, their logits, and the settled state."""
+
+    def __init__(self, model, verifier, sampling):
+        self.state = model.new_state(1024)
+        model.prefill(PROMPT, self.state)
+        self._verifier, self._device = verifier, model.device
+        self._chooser = TokenChooser(sampling, model.config.vocab_size, PROMPT)
+        self.ids, self.logits, self.rounds = [5], [], []
+
+    def round(self, draft: Draft) -> None:
+        def commit(token_id, logits):
+            self._chooser.note(token_id)
+            self.ids.append(token_id)
+            self.logits.append(logits.clone())
+            return True
+
+        clock = PhaseClock(self._device)
+        self.rounds.append(
+            self._verifier.verify(self.ids[-1], draft, self.state, self._chooser, commit, clock)
+        )
+
+
+@pytest.fixture(scope="module", params=SAMPLINGS)
+def plain(request, model):
+    answer = Answer(model, RowWalk(model), SAMPLINGS[request.param])
+    for _ in range(24):
+        answer.round(Draft.chain(()))
+    return SAMPLINGS[request.param], answer
+
+
+def drafts_around(truth: list[int], draw: random.Random, shape: str) -> Draft:
+    """Drafts of which some rows are right: a chain that goes wrong, or a tree around one."""
+    right = truth[: draw.randint(0, 5)]
+    if shape == "chain":
+        return Draft.chain([*right, *(draw.randrange(300) for _ in range(draw.randint(0, 2)))])
+    ids, parents = list(right), list(range(len(right)))
+    for _ in range(draw.randint(1, 5)):
+        ids.append(draw.randrange(300))
+        parents.append(draw.randint(0, len(ids) - 1))
+    return Draft.tree(ids, parents)
+
+
+@pytest.mark.parametrize("shape", ["chain", "tree"])
+def test_rounds_of_any_draft_are_plain_decode(model, plain, shape):
+    sampling, wanted = plain
+    answer = Answer(model, RowsVerifier(model), sampling)
+    draw = random.Random(shape)
+    while len(answer.ids) < 25:
+        answer.round(drafts_around(wanted.ids[len(answer.ids) :][:5], draw, shape))
+    assert max(one.accepted for one in answer.rounds) > 2
+    assert {len(one.read_ids) for one in answer.rounds} > {1}
+    number = min(len(answer.ids), 25)
+    assert answer.ids[:number] == wanted.ids[:number]
+    for one, other in zip(answer.logits[: number - 1], wanted.logits, strict=False):
+        assert torch.equal(one, other)
+
+
+def test_a_settled_state_is_that_of_single_steps(model):
+    rounds = Answer(model, RowsVerifier(model), SAMPLINGS["greedy"])
+    steps = Answer(model, RowWalk(model), SAMPLINGS["greedy"])
+    while len(steps.ids) < 9:
+        steps.round(Draft.chain(()))
+    rounds.round(Draft.chain(steps.ids[1:5]))
+    rounds.round(Draft.tree([1, steps.ids[6], 2, steps.ids[7]], [0, 0, 2, 2]))
+    assert rounds.state.length == steps.state.length
+    for answer in (rounds, steps):
+        answer.state.settle()
+    assert torch.equal(rounds.state.recurrent, steps.state.recurrent)
+    assert torch.equal(rounds.state.tails, steps.state.tails)
+    length = rounds.state.length
+    for kept in ("keys", "values"):
+        one, other = (getattr(answer.state.kv, kept) for answer in (rounds, steps))
+        assert torch.equal(one[:, :, :length], other[:, :, :length])
+
+
+def test_the_state_holds_the_bytes_of_the_plan(model):
+    config, state = model.config, model.new_state(1024)
+    results = 32 * (2 * config.hidden_size + 4 * config.vocab_size)
+    planned = state_bytes(config) + tail_bytes(config) + record_bytes(config) - results
+    assert state.num_bytes == planned + kv_bytes_per_token(config) * state.kv.capacity
+
+
+def test_a_restored_state_forgets_what_was_pending(model):
+    answer = Answer(model, RowsVerifier(model), SAMPLINGS["greedy"])
+    answer.round(Draft.chain(()))
+    start, ids = answer.state.snapshot(), list(answer.ids)
+    answer.round(Draft.chain(()))
+    answer.round(Draft.chain(()))
+    wanted = answer.logits[-2:]
+    answer.state.restore(start)
+    answer.ids = ids
+    answer.round(Draft.chain(()))
+    answer.round(Draft.chain(()))
+    assert all(map(torch.equal, answer.logits[-2:], wanted))
