@@ -162,7 +162,7 @@ def spread_of_halves(passes: Sequence[Sequence[float]]) -> float:
 def _side(name: str, switch: Switch, value: bool, model: Model, path: LinearPath) -> _Side:
     assert path.launching is not None
     launching = switch.apply(path.launching, value)
-    own = replace(path, launching=launching, graphs=launching.graphs)
+    own = replace(path, launching=launching)
     return _Side(name, value, own, own.new_verifier(relaunched(model, launching)), [])
 
 

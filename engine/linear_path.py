@@ -40,12 +40,10 @@ class LinearPath:
     Attributes:
         launching: for which GPU weights are packed; None holds them as BF16 for the reference.
         why_not: a sentence that says why a GPU's kernels are not used; empty on a CPU.
-        graphs: launch a round as one captured graph.
     """
 
     launching: Launching | None = None
     why_not: str = ""
-    graphs: bool = True
 
     @property
     def is_packed(self) -> bool:
@@ -58,7 +56,7 @@ class LinearPath:
         if self.launching is None:
             return "reference: every row is a one-token step over weights held in BF16"
         overlap = ", overlapped" if self.launching.overlap else ""
-        how = "one captured graph a round" if self.graphs else "launched one by one"
+        how = "one captured graph a round" if self.launching.graphs else "launched one by one"
         return f"kernels: a round's rows together, weights as stored, {how}{overlap}"
 
     def new_packer(self) -> Packer | None:
@@ -71,9 +69,7 @@ class LinearPath:
         Args:
             model: loaded for this path.
         """
-        if self.launching is None or not isinstance(model, KernelModel):
-            return RowWalk(model)
-        return RowsVerifier(model, graphs=self.graphs, overlap=self.launching.overlap)
+        return RowsVerifier(model) if isinstance(model, KernelModel) else RowWalk(model)
 
     def traffic_of(self, model: Model) -> Traffic:
         """What counts a round's bytes."""
@@ -108,8 +104,15 @@ def choose_linear_path(settings: Settings, device: str) -> LinearPath:
     overlap = dispatch("overlap", facts, 1, settings.kernels).kernel == "on"
     graphs = dispatch("launch", facts, 1, settings.kernels).kernel == "graph"
     rows = read_table("linear", facts.capability)
-    launching = Launching(facts.capability, rows, overlap=overlap, graphs=graphs)
-    return LinearPath(launching, graphs=graphs)
+    return LinearPath(
+        Launching(
+            facts.capability,
+            rows,
+            overlap=overlap,
+            graphs=graphs,
+            commit_in_verify=settings.kernels.commit_in_verify,
+        )
+    )
 
 
 def facts_of(device: str, *, probe: bool = True) -> DeviceFacts:

@@ -38,11 +38,16 @@ def _with_overlap(launching: Launching, value: bool) -> Launching:
     return replace(launching, overlap=value)
 
 
+def _with_commit(launching: Launching, value: bool) -> Launching:
+    return replace(launching, commit_in_verify=value)
+
+
 SWITCHES = {
     one.name: one
     for one in (
         Switch("kernels.graphs", keeps_bits=True, apply=_with_graphs),
         Switch("kernels.overlap", keeps_bits=True, apply=_with_overlap),
+        Switch("kernels.commit_in_verify", keeps_bits=True, apply=_with_commit),
     )
 }
 """What can be flipped, by name."""

@@ -19,9 +19,7 @@ from engine.settings.declared import load_settings
 def bench_ab(
     switch: Annotated[
         str,
-        typer.Option(
-            help="The candidate: kernels.graphs or kernels.overlap.", metavar="NAME=VALUE"
-        ),
+        typer.Option(help="The candidate, such as kernels.graphs=off.", metavar="NAME=VALUE"),
     ],
     shape: Annotated[str, typer.Option(help="27b or demo.", metavar="NAME")] = "demo",
     profile: Annotated[str, typer.Option(help="Weight profile.", metavar="NAME")] = "fp8",

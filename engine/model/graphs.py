@@ -1,13 +1,11 @@
-"""Captured rounds: one CUDA graph a shape, launched at once instead of kernel by kernel."""
+"""Captured launches: one CUDA graph a shape, launched at once instead of kernel by kernel."""
 
-import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
 
-CAPTURING = threading.Lock()
-"""Held through every capture of this process: a call from another thread may spoil one."""
+from kernels.common.capture import CAPTURE_LOCK
 
 MAX_GRAPHS = 64
 """Graphs kept; the one not used for longest goes first."""
@@ -51,7 +49,10 @@ class GraphCache:
             RuntimeError: something that was launched cannot be captured.
         """
         graph = torch.cuda.CUDAGraph()
-        with CAPTURING, torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+        with (
+            CAPTURE_LOCK,
+            torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"),
+        ):
             launch()
         self._graphs[key] = graph
         while len(self._graphs) > MAX_GRAPHS:

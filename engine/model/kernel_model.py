@@ -36,6 +36,7 @@ class KernelModel(Model):
         launching: Launching,
     ) -> None:
         super().__init__(config, weights, generation)
+        self.launching = launching
         if weights.mtp is None:
             return
         head = trim_head(weights.head)

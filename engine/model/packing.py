@@ -43,6 +43,7 @@ class Launching:
         rows: of the tile tables, the first of a key serves.
         overlap: programmatic dependent launch.
         graphs: captured graphs in the place of single launches.
+        commit_in_verify: accepted rows are folded into the state while the next round loads it.
         paired: let gate over up end in one output. Off: on an H200 the pair is slower at one row
             than two products and the element-wise kernel.
     """
@@ -51,6 +52,7 @@ class Launching:
     rows: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     overlap: bool = False
     graphs: bool = True
+    commit_in_verify: bool = True
     paired: bool = False
 
 

@@ -38,8 +38,8 @@ class RowsShape:
 
     Attributes:
         num_rows: 1 to 32.
-        max_context: at least the positions held before the round and 32; more launches chunks that
-            are empty and changes no bit.
+        max_context: at least the positions held before the round and its rows; more launches chunks
+            that are empty and changes no bit.
         overlap: kernels start before their predecessors end.
     """
 

@@ -94,6 +94,11 @@ class KernelSettings:
     graphs: bool = setting(
         True, "launch a round as one captured graph, not kernel by kernel; changes no bit"
     )
+    commit_in_verify: bool = setting(
+        True,
+        "fold accepted rows into the state while the next round loads it, not in a pass of their "
+        "own; changes no bit (the WY form of the delta rule would, and is not built)",
+    )
     overlap: bool | None = setting(
         None,
         "start a kernel before the one before it ends (dependent launch); changes no bit; empty "

@@ -22,15 +22,14 @@ class RowsVerifier:
     """Computes a round's rows together; every row has the bits of the path to it alone.
 
     Args:
-        model: whose layers run by kernels.
-        graphs: replay captured rounds; False launches kernel by kernel, to compare.
-        overlap: kernels start before their predecessors end.
+        model: whose layers run by kernels, launched as its ``launching`` says.
     """
 
-    def __init__(self, model: KernelModel, *, graphs: bool = True, overlap: bool = False) -> None:
+    def __init__(self, model: KernelModel) -> None:
         self._model = model
-        self._overlap = overlap
-        self._graphs = GraphCache() if graphs and model.device.type == "cuda" else None
+        self._launching = model.launching
+        replays = model.launching.graphs and model.device.type == "cuda"
+        self._graphs = GraphCache() if replays else None
         config, device = model.config, model.device
         self._hidden = torch.empty(
             (MAX_NODES, config.hidden_size), dtype=torch.bfloat16, device=device
@@ -74,7 +73,9 @@ class RowsVerifier:
         num_rows = len(row_ids)
         end = state.length + num_rows
         state.kv.reserve(end, state.length)
-        shape = RowsShape(num_rows, context_class(end), self._overlap)
+        shape = RowsShape(num_rows, context_class(end), self._launching.overlap)
+        if not self._launching.commit_in_verify:
+            state.settle()
         if self._graphs is None:
             state.begin(row_ids, draft.plan)
             self._launch(state, shape, method)

@@ -48,7 +48,7 @@ def attention_verify(
             keys and values were written before the kernel before this one began.
         depths: int32 [T or more] on the device.
         paths: int32 [T or more, 32] on the device, contiguous.
-        max_context: upper bound of start + 32: launches that many positions' chunks. Those that
+        max_context: upper bound of start + T: launches that many positions' chunks. Those that
             are empty cost an early return and change nothing. A row that outgrows it is NaN.
         out: bf16 [T, H * 256] to write into, any row stride. None allocates.
         scratch: fp32, at least `scratch_elements(T, H, max_context)`, for partial results. None

@@ -215,18 +215,6 @@ class CudaKernel:
             self._done(self._driver.cuFuncSetAttribute(self._function, limit, num_bytes))
             self._shared_bytes = num_bytes
 
-    def resident_clusters(self, shape: Launch) -> int:
-        """Return the clusters of a shape that the device runs at one time."""
-        self.allow_shared(shape.shared_bytes)
-        config = self._config(shape)
-        return int(self._done(self._driver.cuOccupancyMaxActiveClusters(self._function, config)))
-
-    def resident_blocks(self, threads: int, shared_bytes: int) -> int:
-        """Return the blocks of a size that one multiprocessor runs at one time."""
-        self.allow_shared(shared_bytes)
-        query = self._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
-        return int(self._done(query(self._function, threads, shared_bytes)))
-
     def _config(self, shape: Launch) -> Any:  # noqa: ANN401  the bindings carry no types
         driver = self._driver
         config = driver.CUlaunchConfig()

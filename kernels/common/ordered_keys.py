@@ -16,9 +16,6 @@ from kernels.common.typing import constexpr
 MAX_IDS = 1 << 20
 """Token ids that a key has room for."""
 
-KEY_BITS = 52
-"""Bits of the largest key."""
-
 
 @triton.jit
 def place_of(x) -> tl.tensor:

@@ -1,1 +1,1 @@
-"""The gated delta rule: gates, the one-token step, the chunked prefill form."""
+"""The gated delta rule: the walk of a round, the fold of its accepted rows, the chunked form."""

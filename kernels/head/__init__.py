@@ -1,4 +1,4 @@
-"""Choose from logits: the best id, its log-probability, the best k; and look ids up in a table."""
+"""Choose from logits: the best id, its log-probability, the best k."""
 
 from kernels.head.op import argmax_logprob_rows, argmax_rows
 from kernels.head.scratch import HeadScratch

@@ -119,7 +119,7 @@ def test_only_what_flips_in_process_is_taken():
         ("kernels.graphs", "expected NAME=VALUE"),
         ("kernels.graph=off", "There is no setting 'kernels.graph'. Did you mean 'kernels.graphs'"),
         ("kernels.linear=reference", "weights are packed for it while they load"),
-        ("model.threads=2", "it decides what is loaded. Known are: kernels.graphs, kernels.overl"),
+        ("model.threads=2", "it decides what is loaded. Known are: kernels.commit_in_verify, kernels.g"),
         ("chat.theme=light", "no round depends on it"),
         ("kernels.graphs=on", "is on already.*Write --switch kernels.graphs=off"),
     ):

@@ -1,6 +1,8 @@
 """A round's rows computed together have, bit for bit, what single steps have."""
 
+import copy
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -25,10 +27,16 @@ SAMPLINGS = {
 }
 
 
-@pytest.fixture(scope="module")
-def model():
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+"""On a GPU rounds are captured graphs of the kernels, here their references."""
+
+
+@pytest.fixture(scope="module", params=DEVICES)
+def model(request):
     formats = Formats("nvfp4", "fp8_block", "e4m3_row", "e4m3_row", "nvfp4")
-    return random_model(SHAPE_DEMO, formats, device="cpu", packer=Packer(Launching((9, 0))))
+    capability = torch.cuda.get_device_capability() if request.param == "cuda" else (9, 0)
+    packer = Packer(Launching(capability, overlap=request.param == "cuda"))
+    return random_model(SHAPE_DEMO, formats, device=request.param, packer=packer)
 
 
 class Answer:
@@ -87,6 +95,18 @@ def test_rounds_of_any_draft_are_plain_decode(model, plain, shape):
     assert answer.ids[:number] == wanted.ids[:number]
     for one, other in zip(answer.logits[: number - 1], wanted.logits, strict=False):
         assert torch.equal(one, other)
+
+
+def test_a_commit_apart_changes_no_bit(model, plain):
+    sampling, wanted = plain
+    apart = copy.copy(model)
+    apart.launching = replace(model.launching, commit_in_verify=False)
+    answer = Answer(apart, RowsVerifier(apart), sampling)
+    answer.round(Draft.chain(wanted.ids[1:4]))
+    answer.round(Draft.chain(wanted.ids[len(answer.ids) :][:2]))
+    assert len(answer.ids) > 4
+    assert answer.ids == wanted.ids[: len(answer.ids)]
+    assert all(map(torch.equal, answer.logits, wanted.logits))
 
 
 def test_a_settled_state_is_that_of_single_steps(model):
