@@ -111,7 +111,7 @@ def attention_prep(
         )
     if not num_rows:
         return
-    if not (q.is_cuda or interpreter.is_installed()):
+    if not interpreter.on_kernels(q):
         _prepare_on_cpu(
             q, k, v, q_norm, k_norm, cos, sin, int(start), depths, keys, values, out, eps
         )

@@ -4,6 +4,11 @@ Test-support code: only `engine.check_interpreter` and the tests install it. `TR
 must stand in the environment before Triton is first imported.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
 REPAIRED_VERSIONS = ("3.6.", "3.7.")
 """Triton versions whose interpreter internals `interpreter_repair.py` was tested against."""
 
@@ -13,6 +18,11 @@ _state = {"installed": False}
 def is_installed() -> bool:
     """Say whether this process runs kernels on CPU tensors in the repaired interpreter."""
     return _state["installed"]
+
+
+def on_kernels(x: "torch.Tensor") -> bool:
+    """Say whether a tensor goes to Triton's kernels, compiled or interpreted, else to torch."""
+    return x.is_cuda or is_installed()
 
 
 def install() -> None:

@@ -2,7 +2,6 @@
 
 import torch
 
-from kernels.common import interpreter
 from kernels.common.expect import Axes
 
 BF16, FP32, INT32 = (torch.bfloat16,), (torch.float32,), (torch.int32,)
@@ -82,8 +81,3 @@ def constants_of(function: str, axes: Axes) -> dict[str, int]:
 def launch_options(num_warps: int, *, overlap: bool = False) -> dict[str, int | bool]:
     """Return Triton's launch options; contraction stays off, as `common/exact.py` requires."""
     return {"num_warps": num_warps, "enable_fp_fusion": False, "launch_pdl": overlap}
-
-
-def on_kernels(x: torch.Tensor) -> bool:
-    """Say whether a tensor goes to the kernels, else to the references."""
-    return x.is_cuda or interpreter.is_installed()

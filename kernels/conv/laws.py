@@ -113,8 +113,7 @@ def _cut_changes_bits(device: str) -> str | None:
     x, ab = layer.rows(70)
     tail = layer.draw(3, layer.channels)
     whole = _prefill(layer, x, ab, tail.clone())
-    on_kernels = device == "cuda" or interpreter.is_installed()
-    names = ("q", "k", "v", "beta", "g")[: 5 if on_kernels else 4]
+    names = ("q", "k", "v", "beta", "g")[: 5 if interpreter.on_kernels(x) else 4]
     for cuts in ((1, 69), (2, 1, 67), (16, 54), (1, 1, 1, 1, 66)):
         moving = tail.clone()
         parts = [

@@ -6,6 +6,7 @@ kernels were built for Triton's interpreter (checks only) CPU tensors go to the 
 
 import torch
 
+from kernels.common import interpreter
 from kernels.common.expect import Axes
 from kernels.conv.arguments import (
     BF16,
@@ -18,7 +19,6 @@ from kernels.conv.arguments import (
     expect_records,
     expect_width,
     launch_options,
-    on_kernels,
 )
 from kernels.conv.gates_reference import (
     convolve_reference,
@@ -127,7 +127,7 @@ def conv_gates(
         )
     if not num_rows:
         return
-    if not on_kernels(x):
+    if not interpreter.on_kernels(x):
         writes = int(parity)
         tail = tail_behind_pending_reference(
             tails[1 - writes], record_raw[1 - writes], int(num_pending), pending_rows
@@ -197,7 +197,7 @@ def conv_fold(
     )  # fmt: skip
     if not axes["layers"]:
         return
-    if not on_kernels(tails):
+    if not interpreter.on_kernels(tails):
         last = 1 - int(parity)
         for tail, raw in zip(tails, record_raw, strict=True):
             tail[:] = tail_behind_pending_reference(

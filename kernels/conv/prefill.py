@@ -2,6 +2,7 @@
 
 import torch
 
+from kernels.common import interpreter
 from kernels.common.expect import Axes
 from kernels.conv.arguments import (
     BF16,
@@ -12,12 +13,8 @@ from kernels.conv.arguments import (
     expect_contiguous,
     expect_width,
     launch_options,
-    on_kernels,
 )
-from kernels.conv.gates_reference import (
-    convolve_reference,
-    gates_reference,
-)
+from kernels.conv.gates_reference import convolve_reference, gates_reference
 
 PREFILL_ROWS = 16
 """Rows of one program of the prefill: 16 x 128 channels are 16 elements a thread of 4 warps."""
@@ -92,7 +89,7 @@ def conv_prefill(
     if not num_rows:
         tail_out.copy_(tail_in)
         return
-    if not on_kernels(x):
+    if not interpreter.on_kernels(x):
         places = torch.arange(num_rows)[:, None] + torch.arange(1 - TAPS, 1)
         y = convolve_reference(x, weight, tail_in, places)
         q.copy_(y[:, :half].reshape(q.shape))

@@ -80,7 +80,7 @@ def delta_prefill(
         )
     if axes["T"] == 0:
         return out
-    if not (v.is_cuda or interpreter.is_installed()):
+    if not interpreter.on_kernels(v):
         return out.copy_(delta_chunk_reference(q, k, v, g, beta, state))
     _check_widths(axes["D"], axes["E"], state)
     tile = default(v.device) if tile is None else tile

@@ -39,7 +39,7 @@ def embed(
     axes.tensor("table", table, ("V", "D"), BF16, "pass the embedding table")
     axes.tensor("out", out, ("T", "D"), BF16, "allocate bf16 [T, D]")
     axes.same_device(ids=ids, table=table, out=out)
-    if not ids.is_cuda and not interpreter.is_installed():
+    if not interpreter.on_kernels(ids):
         out.copy_(embed_reference(ids, table))
         return
     if num_rows := axes["T"]:

@@ -140,7 +140,7 @@ def _choose(
     axes.same_device(**placed)
     expect_ids(function, num_ids)
     scratch.expect(function, axes["T"], axes["V"])
-    if not (logits.is_cuda or interpreter.is_installed()):
+    if not interpreter.on_kernels(logits):
         _choose_by_reference(logits, num_ids, ids, id_map, (banned, num_banned), logprobs)
     elif axes["T"]:
         _launch(logits, num_ids, ids, scratch, id_map, (banned, num_banned), logprobs)

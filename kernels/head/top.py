@@ -64,7 +64,7 @@ def topk_rows(
         if not tensor.is_contiguous():
             raise ValueError(f"topk_rows: {name} must be contiguous; allocate it anew")
     scratch.expect("topk_rows", axes["T"], axes["V"])
-    if not (logits.is_cuda or interpreter.is_installed()):
+    if not interpreter.on_kernels(logits):
         best = topk_reference(logits, num_ids, k)
         return values.copy_(best[0]), ids.copy_(best[1])
     if axes["T"]:

@@ -59,7 +59,7 @@ def expand(weight: Weight, out: torch.Tensor | None = None) -> torch.Tensor:
         size = (num_outputs(weight), weight.K)
         out = torch.empty(size, dtype=torch.bfloat16, device=weight.codes.device)
     _checked(weight, out)
-    if not (weight.codes.is_cuda or interpreter.is_installed()):
+    if not interpreter.on_kernels(weight.codes):
         return out.copy_(dequantise(weight))
     _launch(weight, out)
     return out

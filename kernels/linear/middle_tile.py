@@ -7,9 +7,6 @@ same in all calls that use the same two.
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-MIN_TILE = 64
-"""Weight rows of the matrix instruction on Hopper, and the smallest tile that feeds four warps."""
-
 MAX_ACCUMULATORS = 128
 """fp32 sums a thread may hold; decoded weights and addresses need the other half of a thread's
 255 registers."""
@@ -20,7 +17,8 @@ class MiddleTile:
     """One launch choice.
 
     Attributes:
-        tile_n: outputs of a program: 64, 128 or 256.
+        tile_n: outputs of a program: 64, which is the matrix instruction of four warps on Hopper,
+            128 or 256.
         tile_t: rows of a program: 16 to 256, a power of two.
         num_warps: warps of a program: 4 or 8.
         num_stages: steps in flight, the one in use included.

@@ -101,7 +101,7 @@ def fp8_prefill_linear(
     if num_rows == 0:
         return out
     codes, scales = quantise_rows(x)
-    if not _on_kernels(x):
+    if not interpreter.on_kernels(x):
         return out.copy_(_product_reference(codes, scales, weight))
     from triton.tools.tensor_descriptor import TensorDescriptor
 
@@ -133,7 +133,7 @@ def quantise_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """
     num_rows, K = x.shape
     num_steps = -(-K // STEP)
-    if not _on_kernels(x):
+    if not interpreter.on_kernels(x):
         groups = functional.pad(x.float(), (0, num_steps * STEP - K)).view(num_rows, -1, STEP)
         largest = groups.abs().amax(2).clamp(min=SMALLEST_LARGEST)
         scales = largest / E4M3_MAX
@@ -168,7 +168,3 @@ def _product_reference(
         wide = weight.scales[:, step].repeat_interleave(STEP)[: total.shape[1]]
         total += part * (scales[step][:, None] * wide)
     return total.bfloat16()
-
-
-def _on_kernels(x: torch.Tensor) -> bool:
-    return x.is_cuda or interpreter.is_installed()

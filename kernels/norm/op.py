@@ -66,7 +66,7 @@ def rms_norm(
     out = torch.empty_like(x) if out is None else out
     axes.tensor("out", out, ("T", "D"), ACTIVATION, "allocate it like x")
     axes.same_device(x=x, weight=weight, out=out)
-    if not _on_kernels(x):
+    if not interpreter.on_kernels(x):
         return out.copy_(rms_norm_reference(x, weight, eps))
     tile = _fitting("rms_norm", tile, axes["D"])
     if num_rows := axes["T"]:
@@ -129,7 +129,7 @@ def add_rms_norm(
     axes.tensor("out", out, ("T", "D"), ACTIVATION, "allocate it like x")
     axes.tensor("residual_out", residual_out, ("T", "D"), ACTIVATION, "allocate it like x")
     axes.same_device(x=x, residual=residual, weight=weight, out=out, residual_out=residual_out)
-    if not _on_kernels(x):
+    if not interpreter.on_kernels(x):
         normed, total = add_rms_norm_reference(x, residual, weight, eps)
         return out.copy_(normed), residual_out.copy_(total)
     tile = _fitting("add_rms_norm", tile, axes["D"])
@@ -194,7 +194,7 @@ def gated_rms_norm(
     out = torch.empty_like(x) if out is None else out
     axes.tensor("out", out, ("T", "H", "D"), ACTIVATION, "allocate it like x")
     axes.same_device(x=x, gate=gate, weight=weight, out=out)
-    if not _on_kernels(x):
+    if not interpreter.on_kernels(x):
         return out.copy_(gated_rms_norm_reference(x, gate, weight, eps))
     tile = _fitting("gated_rms_norm", tile, axes["D"])
     if num_rows := axes["T"] * axes["H"]:
@@ -207,10 +207,6 @@ def gated_rms_norm(
             ROUND_PRODUCT=weight.dtype == torch.bfloat16, **_options(tile, overlap),
         )  # fmt: skip
     return out
-
-
-def _on_kernels(x: torch.Tensor) -> bool:
-    return x.is_cuda or interpreter.is_installed()
 
 
 def _options(tile: NormTile, overlap: bool) -> dict[str, int | bool]:

@@ -102,7 +102,7 @@ def accept(chosen: torch.Tensor, parents: torch.Tensor, buffers: AcceptBuffers) 
             f"accept: {axes['T']} chosen ids and {parents.numel()} parents; a tree has 1 to "
             f"{MAX_ROWS} rows in tables of {MAX_ROWS}"
         )
-    if not (chosen.is_cuda or interpreter.is_installed()):
+    if not interpreter.on_kernels(chosen):
         accept_reference(chosen, parents, buffers.tensors())
         return
     from kernels.sample.accept_kernel import accept_kernel

@@ -85,7 +85,7 @@ def sample_rows(
             f"sample_rows: rows of {axes['V']} logits do not fit a scratch for "
             f"{scratch.max_logits}; make one for up to {MAX_LOGITS}"
         )
-    if not (logits.is_cuda or interpreter.is_installed()):
+    if not interpreter.on_kernels(logits):
         return ids.copy_(sample_rows_reference(logits, params, rows))
     if axes["T"]:
         _launch(_Call(logits, params, rows, method, ids, scratch))

@@ -1,6 +1,5 @@
 """The checks of the chunked form are no ornament: planted faults turn them red."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -30,13 +29,10 @@ FAULTS = [
 
 
 @pytest.fixture(scope="module")
-def red(run_script, tmp_path_factory) -> dict[str, list[str]]:
+def red(plant) -> dict[str, list[str]]:
     """What the check says of each fault, from one process that interprets."""
-    folder = tmp_path_factory.mktemp("planted")
-    faults = [{"name": n, "old": o, "new": w} for n, o, w in FAULTS]
-    (folder / "faults.json").write_text(json.dumps(faults))
-    script = Path(__file__).with_name("prefill_planted_script.py")
-    return run_script(script, str(folder), str(folder / "faults.json"), interpreted=True)
+    faults = [{"name": n, "subject": "", "old": o, "new": w} for n, o, w in FAULTS]
+    return plant(Path(__file__).with_name("prefill_planted_script.py"), faults)
 
 
 @pytest.mark.parametrize("name", [name for name, *_ in FAULTS])

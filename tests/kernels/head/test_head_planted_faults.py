@@ -1,6 +1,5 @@
 """The checks are no ornament: every fault planted in the device code turns one of them red."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -45,14 +44,11 @@ NAMES = [name for name, *_ in FAULTS]
 
 
 @pytest.fixture(scope="module")
-def red(run_script, tmp_path_factory) -> dict[str, list[str]]:
+def red(plant) -> dict[str, list[str]]:
     """What turned red, by fault, from one process that interprets."""
-    folder = tmp_path_factory.mktemp("planted")
     fields = ("name", "module", "subject", "old", "new")
     faults = [dict(zip(fields, fault, strict=False)) for fault in FAULTS]
-    (folder / "faults.json").write_text(json.dumps(faults))
-    script = Path(__file__).with_name("planted_script.py")
-    return run_script(script, str(folder), str(folder / "faults.json"), interpreted=True)
+    return plant(Path(__file__).with_name("planted_script.py"), faults)
 
 
 @pytest.mark.parametrize(("name", "proof"), [(n, p) for n, *_, p in FAULTS], ids=NAMES)

@@ -1,6 +1,5 @@
 """The checks are no ornament: every fault planted in the device code turns one of them red."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -85,13 +84,10 @@ NAMES = [name for name, *_ in FAULTS]
 
 
 @pytest.fixture(scope="module")
-def red(run_script, tmp_path_factory) -> dict[str, list[str]]:
+def red(plant) -> dict[str, list[str]]:
     """The proofs that turned red, by fault, from one process that interprets."""
-    folder = tmp_path_factory.mktemp("planted")
     faults = [{"name": n, "case": c, "old": o, "new": w} for n, c, o, w, _ in FAULTS]
-    (folder / "faults.json").write_text(json.dumps(faults))
-    script = Path(__file__).with_name("middle_planted_script.py")
-    return run_script(script, str(folder), str(folder / "faults.json"), interpreted=True)
+    return plant(Path(__file__).with_name("middle_planted_script.py"), faults)
 
 
 @pytest.mark.parametrize(("name", "proof"), [(n, p) for n, *_, p in FAULTS], ids=NAMES)
