@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from app.commands import (
-    bench,
     bench_ab,
     bench_kernels,
     bench_prefill,
+    bench_round,
     chat,
     check,
     doctor,
@@ -103,7 +103,7 @@ session_commands.command("show")(_ends_well(sessions.show))
 session_commands.command("export")(_ends_well(sessions.export))
 session_commands.command("delete")(_ends_well(sessions.delete))
 cli.add_typer(session_commands, name="sessions")
-bench_commands.command("round")(_ends_well(bench.bench_round))
+bench_commands.command("round")(_ends_well(bench_round.bench_round))
 bench_commands.command("kernels")(_ends_well(bench_kernels.bench_kernels))
 bench_commands.command("prefill")(_ends_well(bench_prefill.bench_prefill))
 bench_commands.command("ab")(_ends_well(bench_ab.bench_ab))

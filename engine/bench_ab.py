@@ -7,21 +7,22 @@ difference counts as resolved only where it exceeds what each side shows against
 
 import hashlib
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import torch
 
-from engine.bench_model import config_of, draw_model
+from engine.bench_model import Progress, draw_model
 from engine.bench_round import expect_rows
 from engine.errors import RequestError
 from engine.linear_path import LinearPath, choose_linear_path
+from engine.model.config import config_of_shape
 from engine.model.decoder import Model
 from engine.profile import Profile
 from engine.replay import Replay
-from engine.settings.declared import Settings, load_settings
+from engine.settings.declared import Settings
 from engine.switches import Flip, Switch, relaunched, word
 from engine.turn.verify import Verifier
 
@@ -61,8 +62,8 @@ def bench_ab(
     num_rows: int,
     num_rounds: int,
     context_tokens: int,
-    progress: Callable[[str], object],
-    settings: Settings | None = None,
+    progress: Progress,
+    settings: Settings,
 ) -> dict[str, Any]:
     """Compare both sides; returns everything that a reader must know, as JSON values.
 
@@ -75,15 +76,15 @@ def bench_ab(
         num_rounds: rounds of a pass; each side runs 1 + ``NUM_PASSES`` passes.
         context_tokens: tokens before the rounds.
         progress: called with a sentence for each step.
-        settings: which kernels run; None for the person's own.
+        settings: which kernels run.
 
     Raises:
         RequestError: the shape or the rows are not to be had, or the switch changes nothing here.
         MemoryPlanError: the model does not fit on the device.
     """
-    config_of(shape)
+    config_of_shape(shape)
     expect_rows([num_rows])
-    path = choose_linear_path(settings or load_settings()[0], device)
+    path = choose_linear_path(settings, device)
     if not path.is_packed:
         raise RequestError(
             f"'{flip.switch.name}' changes nothing here: {path.description}.",

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 
 from engine.check import check_family
-from engine.errors import MemoryPlanError, RequestError, nearest
+from engine.errors import MemoryPlanError, RequestError
 from engine.families import RedKernelError, build_of, prove, sizes_of
 from engine.machine_facts import machine_facts, now, read_clocks, version_of
 from engine.measure import cache_bytes, launch_time, read_bandwidth_gbps
-from engine.model.config import SHAPES
+from engine.model.config import config_of_shape
 from engine.model.memory import available_bytes
 from engine.tiles import read_table
 from kernels.common.family import Family
@@ -132,12 +132,11 @@ def subjects_of(
     Raises:
         RequestError: the shape or a number of rows is not to be had, or nothing is to be timed.
     """
-    if shape not in SHAPES:
-        raise RequestError(f"There is no shape '{shape}'.", nearest(shape, SHAPES))
+    config = config_of_shape(shape)
     for number in rows:
         if not 1 <= number <= MAX_ROWS:
             raise RequestError(f"A call has 1 to {MAX_ROWS:,} rows, not {number}.")
-    sizes = sizes_of(shape, SHAPES[shape])
+    sizes = sizes_of(shape, config)
     found: list[Subject] = []
     for family in families:
         if family.timed is None:

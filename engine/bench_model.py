@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from engine.errors import MemoryPlanError, RequestError, nearest
+from engine.errors import MemoryPlanError
 from engine.linear_path import LinearPath
 from engine.measure import read_bandwidth_gbps
 from engine.model import footprint
-from engine.model.config import SHAPES, ModelConfig
+from engine.model.config import ModelConfig, config_of_shape
 from engine.model.decoder import Model
 from engine.model.memory import available_bytes
 from engine.model.random import random_model
@@ -22,6 +22,7 @@ ACTIVATION_BYTES = 1 << 30
 """Room for activations, a snapshot, and a matrix in fp32 while its codes are drawn."""
 
 Progress = Callable[[str], object]
+"""Called with a sentence for each step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +40,6 @@ class BenchModel:
     path: LinearPath
     read_gb_s: float
     facts: dict[str, Any]
-
-
-def config_of(shape: str) -> ModelConfig:
-    """The sizes of a shape.
-
-    Raises:
-        RequestError: there is no such shape.
-    """
-    if shape not in SHAPES:
-        raise RequestError(f"There is no shape '{shape}'.", nearest(shape, SHAPES))
-    return SHAPES[shape]
 
 
 def draw_model(
@@ -79,7 +69,7 @@ def draw_model(
         RequestError: there is no such shape.
         MemoryPlanError: the model does not fit on the device.
     """
-    config = config_of(shape)
+    config = config_of_shape(shape)
     _expect_room(config, profile, path, device, num_tokens, hidden_tokens, smaller)
     progress("measuring the read bandwidth")
     read_gb_s = read_bandwidth_gbps(device)

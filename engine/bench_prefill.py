@@ -6,21 +6,21 @@ scores the last row and the first token is chosen. That token must be the same e
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 
-from engine.bench_model import BenchModel, any_ids, config_of, draw_model
+from engine.bench_model import BenchModel, Progress, any_ids, draw_model
 from engine.errors import RequestError
 from engine.linear_path import KernelError, choose_linear_path
-from engine.model.config import ModelConfig
+from engine.model.config import ModelConfig, config_of_shape
 from engine.model.decoder import PREFILL_CHUNK_TOKENS, Model
 from engine.model.state import State
 from engine.model.tensors import expected_tensors, weight_part
 from engine.profile import Profile
-from engine.settings.declared import Settings, load_settings
+from engine.settings.declared import Settings
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import wait_for
 from engine.types import Sampling
@@ -71,8 +71,8 @@ def bench_prefill(
     *,
     device: str,
     num_repetitions: int,
-    progress: Callable[[str], object],
-    settings: Settings | None = None,
+    progress: Progress,
+    settings: Settings,
 ) -> dict[str, Any]:
     """Time prompts; returns everything that a reader of the figures must know, as JSON values.
 
@@ -83,16 +83,16 @@ def bench_prefill(
         device: "cpu" or "cuda".
         num_repetitions: prompts of each length that are timed, behind one that is not.
         progress: called with a sentence for each step.
-        settings: which kernels run; None for the person's own.
+        settings: which kernels run.
 
     Raises:
         RequestError: the shape or a length is not to be had.
         MemoryPlanError: the model does not fit on the device with the longest prompt.
         KernelError: the same prompt was followed by two different tokens.
     """
-    config = config_of(shape)
+    config = config_of_shape(shape)
     _expect_lengths(lengths, config)
-    path = choose_linear_path(settings or load_settings()[0], device)
+    path = choose_linear_path(settings, device)
     longest = max(lengths)
     bench = draw_model(
         shape, profile, path, device=device, num_tokens=longest, hidden_tokens=longest,

@@ -6,21 +6,21 @@ serves turns with, and are compared with the read bandwidth that this machine sh
 """
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.bench_model import BenchModel, config_of, draw_model
+from engine.bench_model import BenchModel, Progress, draw_model
 from engine.errors import RequestError
 from engine.launches import count_kernels
 from engine.linear_path import KernelError, choose_linear_path
+from engine.model.config import config_of_shape
 from engine.profile import Profile
 from engine.records import PHASES
 from engine.replay import Replay, Replayed
-from engine.settings.declared import Settings, load_settings
+from engine.settings.declared import Settings
 from engine.turn.verify import Verifier
-
-MAX_ROWS = 32
+from kernels.common.tree import MAX_NODES
 
 NUM_WARM_UP = 2
 """Rounds before the timed ones: allocators and libraries settle, and a graph is captured."""
@@ -75,8 +75,8 @@ def bench_round(
     device: str,
     context_tokens: int,
     num_repetitions: int,
-    progress: Callable[[str], object],
-    settings: Settings | None = None,
+    progress: Progress,
+    settings: Settings,
 ) -> dict[str, Any]:
     """Time rounds; returns everything that a reader of the figures must know, as JSON values.
 
@@ -88,17 +88,17 @@ def bench_round(
         context_tokens: tokens before the rounds.
         num_repetitions: rounds that are timed.
         progress: called with a sentence for each step.
-        settings: which kernels run; None for the person's own.
+        settings: which kernels run.
 
     Raises:
         RequestError: the shape or a number of rows is not to be had.
         MemoryPlanError: the model does not fit on the device.
         KernelError: a round chose other tokens than plain decode.
     """
-    config_of(shape)
+    config_of_shape(shape)
     expect_rows(rows)
     num_tokens = context_tokens + max(rows) * (NUM_WARM_UP + num_repetitions)
-    path = choose_linear_path(settings or load_settings()[0], device)
+    path = choose_linear_path(settings, device)
     bench = draw_model(
         shape, profile, path, device=device, num_tokens=num_tokens,
         smaller="a smaller --context", progress=progress,
@@ -129,8 +129,8 @@ def expect_rows(rows: Sequence[int]) -> None:
         RequestError: a number of rows is below 1 or above 32.
     """
     for num_rows in rows:
-        if not 1 <= num_rows <= MAX_ROWS:
-            raise RequestError(f"A round has 1 to {MAX_ROWS} rows, not {num_rows}.")
+        if not 1 <= num_rows <= MAX_NODES:
+            raise RequestError(f"A round has 1 to {MAX_NODES} rows, not {num_rows}.")
 
 
 def _time_rows(

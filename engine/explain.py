@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.dispatch import Chosen, DeviceFacts, Operation, decoding_of, dispatch
-from engine.errors import CheckpointError, RequestError, nearest
+from engine.errors import CheckpointError
 from engine.linear_path import facts_of
 from engine.locate import choose
 from engine.model.checkpoint import open_checkpoint
-from engine.model.config import SHAPES, ModelConfig
+from engine.model.config import ModelConfig, config_of_shape
 from engine.model.config_file import read_config
 from engine.model.decoder import PREFILL_CHUNK_TOKENS
 from engine.model.groups import group_of
@@ -166,10 +166,9 @@ def subject_of_shape(shape: str, profile: Profile) -> Subject:
     Raises:
         RequestError: there is no such shape.
     """
-    if shape not in SHAPES:
-        raise RequestError(f"There is no shape '{shape}'.", nearest(shape, SHAPES))
+    config = config_of_shape(shape)
     title = f"the shape {shape} in the formats of '{profile.name}'"
-    return Subject(title, SHAPES[shape], lambda _, spec: format_of(spec, profile.formats))
+    return Subject(title, config, lambda _, spec: format_of(spec, profile.formats))
 
 
 def subject_of_checkpoint(path: Path) -> Subject:

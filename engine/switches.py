@@ -102,7 +102,7 @@ def parse_switch(text: str, settings: Settings) -> Flip:
 
 
 def relaunched(model: Model, launching: Launching) -> KernelModel:
-    """The same weights in the same memory, launched in another way; without the draft head."""
+    """The same weights in the same memory, launched in another way; without the MTP head."""
     held: dict[int, Packed] = {}
 
     def whole(one: Packed) -> Packed:

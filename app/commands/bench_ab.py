@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from app.commands import options
-from app.commands.bench import heading, write_figures
+from app.commands import bench_figures, options
 from app.output_file import check_output
 from app.report import FAILED, OK, say
 from app.streams import write_data
@@ -21,15 +19,13 @@ def bench_ab(
         str,
         typer.Option(help="The candidate, such as kernels.graphs=off.", metavar="NAME=VALUE"),
     ],
-    shape: Annotated[str, typer.Option(help="27b or demo.", metavar="NAME")] = "demo",
-    profile: Annotated[str, typer.Option(help="Weight profile.", metavar="NAME")] = "fp8",
+    shape: bench_figures.Shape = "demo",
+    profile: bench_figures.Profile = "fp8",
     rows: Annotated[int, typer.Option(help="Rows of a round.")] = 1,
     rounds: Annotated[int, typer.Option(help="Rounds of a pass.", min=1)] = 10,
     context: Annotated[int, typer.Option(help="Tokens before the rounds.", min=1)] = 256,
     device: options.Device = None,
-    file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures to FILE.", metavar="FILE")
-    ] = None,
+    file: bench_figures.File = None,
 ) -> int:
     """Compare a switch's value with its present one: same weights, same rounds, alternated.
 
@@ -61,14 +57,15 @@ def bench_ab(
             result[name] = asdict(result[name])
     write_data("\n".join(_table(result)) + "\n")
     if file is not None:
-        write_figures(file, result)
+        bench_figures.write_figures(file, result)
     return FAILED if result["fault"] else OK
 
 
 def _table(result: dict[str, Any]) -> Iterator[str]:
     rows = f"{result['rows']} row{'s' * (result['rows'] > 1)}"
     passes = f"{result['passes']} passes of {result['rounds']} rounds of {rows}"
-    yield from heading(result, f"{result['switch']}, {passes}, {result['context_tokens']} before")
+    what = f"{result['switch']}, {passes}, {result['context_tokens']} before"
+    yield from bench_figures.heading(result, what)
     if result["fault"]:
         yield f"The two differ: {result['fault']}"
         return

@@ -1,13 +1,11 @@
 """``qwen38 bench kernels``: kernels against this machine's own read bandwidth, and peers."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from app.commands import options
-from app.commands.bench import parse_numbers, write_figures
+from app.commands import bench_figures, options
 from app.output_file import check_output
 from app.report import OK, say
 from app.streams import write_data
@@ -21,7 +19,7 @@ def bench_kernels(
         list[str] | None, typer.Option(help="Only this family; may be repeated.", metavar="NAME")
     ] = None,
     rows: Annotated[str, typer.Option(help="Tokens of a call, such as 1,8.")] = "1,8,16,32",
-    shape: Annotated[str, typer.Option(help="27b or demo.", metavar="NAME")] = "27b",
+    shape: bench_figures.Shape = "27b",
     *,
     peers: Annotated[
         bool, typer.Option("--peers", help="Time what you would use instead as well.")
@@ -30,15 +28,13 @@ def bench_kernels(
         bool, typer.Option("--full-check", help="Check all cases first, not only what is timed.")
     ] = False,
     device: options.Device = None,
-    file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures to FILE.", metavar="FILE")
-    ] = None,
+    file: bench_figures.File = None,
 ) -> int:
     """Time kernels on cold weights; a red one is refused.
 
     Share is of the read bandwidth that is measured in the same run.
     """
-    numbers = parse_numbers("--rows", rows)
+    numbers = bench_figures.parse_numbers("--rows", rows)
     if file is not None:
         check_output("--json", file)
     settings, _ = load_settings(options.as_settings({"model.device": device}, None))
@@ -57,7 +53,7 @@ def bench_kernels(
     )
     write_data("\n".join(_table(result)) + "\n")
     if file is not None:
-        write_figures(file, result)
+        bench_figures.write_figures(file, result)
     return OK
 
 

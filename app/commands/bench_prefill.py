@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from app.commands import options
-from app.commands.bench import heading, parse_numbers, write_figures
+from app.commands import bench_figures, options
 from app.output_file import check_output
 from app.report import OK, say
 from app.streams import write_data
@@ -17,17 +15,15 @@ from engine.settings.declared import load_settings
 
 
 def bench_prefill(
-    shape: Annotated[str, typer.Option(help="27b or demo.", metavar="NAME")] = "demo",
-    profile: Annotated[str, typer.Option(help="Weight profile.", metavar="NAME")] = "fp8",
+    shape: bench_figures.Shape = "demo",
+    profile: bench_figures.Profile = "fp8",
     tokens: Annotated[str, typer.Option(help="Tokens of a prompt, such as 256,4096.")] = "256",
     repetitions: Annotated[int, typer.Option(help="Prompts that are timed.", min=1)] = 3,
     device: options.Device = None,
-    file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures to FILE.", metavar="FILE")
-    ] = None,
+    file: bench_figures.File = None,
 ) -> int:
     """Time the reading of prompts by a model with random weights."""
-    lengths = parse_numbers("--tokens", tokens)
+    lengths = bench_figures.parse_numbers("--tokens", tokens)
     if file is not None:
         check_output("--json", file)
     settings, _ = load_settings(options.as_settings({"model.device": device}, None))
@@ -49,13 +45,15 @@ def bench_prefill(
     result["prompts"] = [asdict(one) for one in result["prompts"]]
     write_data("\n".join(_table(result)) + "\n")
     if file is not None:
-        write_figures(file, result)
+        bench_figures.write_figures(file, result)
     return OK
 
 
 def _table(result: dict[str, Any]) -> Iterator[str]:
     chunk, repetitions = result["chunk_tokens"], result["repetitions"]
-    yield from heading(result, f"chunks of {chunk} tokens, {repetitions} prompts each")
+    yield from bench_figures.heading(
+        result, f"chunks of {chunk} tokens, {repetitions} prompts each"
+    )
     columns = ("tok/s", "ms", "best", "first ms", "TFLOP/s", "GB/s", "share")
     yield f"{'tokens':>7}" + "".join(f"{one:>10}" for one in columns)
     for one in result["prompts"]:

@@ -53,7 +53,7 @@ class Checkpoint:
 
     @property
     def has_mtp(self) -> bool:
-        """Whether the draft head is there."""
+        """Whether the MTP head is there."""
         return "mtp.fc.weight" in self.weights
 
 

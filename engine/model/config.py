@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.errors import RequestError, nearest
+
 LayerKind = Literal["linear_attention", "full_attention"]
 LAYER_KINDS: tuple[LayerKind, ...] = ("linear_attention", "full_attention")
 CHUNK_TOKENS = 64
@@ -103,3 +105,14 @@ SHAPE_DEMO = ModelConfig(
 
 SHAPES: dict[str, ModelConfig] = {"27b": SHAPE_27B, "demo": SHAPE_DEMO}
 """What ``--shape`` accepts."""
+
+
+def config_of_shape(shape: str) -> ModelConfig:
+    """The sizes of a shape.
+
+    Raises:
+        RequestError: there is no such shape.
+    """
+    if shape not in SHAPES:
+        raise RequestError(f"There is no shape '{shape}'.", nearest(shape, SHAPES))
+    return SHAPES[shape]

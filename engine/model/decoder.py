@@ -45,7 +45,7 @@ class Model:
 
     @property
     def num_parameters(self) -> int:
-        """Parameters of trunk, head and the draft head where there is one."""
+        """Parameters of trunk, head and the MTP head where there is one."""
         return count_parameters(self.config, with_mtp=self.has_mtp)
 
     @property
@@ -55,7 +55,7 @@ class Model:
 
     @property
     def has_mtp(self) -> bool:
-        """Whether the checkpoint brings a draft head."""
+        """Whether the checkpoint brings a MTP head."""
         return self.mtp is not None
 
     def new_state(self, max_tokens: int) -> State:

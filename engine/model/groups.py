@@ -9,7 +9,7 @@ GROUPS = (
 """Names within a layer, in the order that they are joined in."""
 
 MTP_GROUPS = (GROUPS[0], ("self_attn.k_proj.weight", "self_attn.v_proj.weight"))
-"""In the draft head: it fills keys and values of committed rows without their queries."""
+"""In the MTP head: it fills keys and values of committed rows without their queries."""
 
 
 def group_of(name: str) -> tuple[str, ...]:

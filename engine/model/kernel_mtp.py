@@ -1,4 +1,4 @@
-"""The draft head by the kernels: a chain of proposals is one captured graph."""
+"""The MTP head by the kernels: a chain of proposals is one captured graph."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,6 +13,7 @@ from engine.model.mlp import feed_forward
 from engine.model.mtp import Mtp, MtpState
 from engine.model.norms import add_rms_norm, rms_norm
 from engine.model.rope import RopeTable
+from engine.model.round_state import FIRST_TOKENS
 from engine.model.rows import context_class
 from engine.model.weights import MtpWeights
 from kernels.attention.prep import attention_prep
@@ -23,12 +24,12 @@ from kernels.embed.op import embed
 from kernels.head.op import argmax_rows
 from kernels.head.scratch import HeadScratch
 
-MAX_STEPS = 31
+MAX_STEPS = MAX_NODES - 1
 """Proposals of one chain."""
 
 
 class KernelMtp(Mtp):
-    """The draft head of a model whose layers run by kernels; see ``Mtp``.
+    """The MTP head of a model whose layers run by kernels; see ``Mtp``.
 
     Rows and their tokens are copied to fixed places, so that a captured graph serves every call of
     a size. Proposals change speed only, so nothing here needs the bits of another row count.
@@ -68,6 +69,12 @@ class KernelMtp(Mtp):
         self._proposed = torch.zeros(MAX_STEPS, dtype=torch.int32, device=device)
         self._scratch = HeadScratch(1, config.vocab_size, device)
         self._chain = TreeTables(device)
+
+    def new_state(self, max_tokens: int) -> MtpState:
+        """An empty state for conversations of up to ``max_tokens``; short ones never move it."""
+        state = super().new_state(max_tokens)
+        state.kv.reserve(min(FIRST_TOKENS, max_tokens), 0)
+        return state
 
     @torch.inference_mode()
     def fill(self, hidden: torch.Tensor, next_ids: Sequence[int], state: MtpState) -> None:

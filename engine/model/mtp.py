@@ -1,4 +1,4 @@
-"""The checkpoint's draft head: one attention layer that joins a hidden state with the next token.
+"""The checkpoint's MTP head: one attention layer that joins a hidden state with the next token.
 
 Row p holds the trunk's hidden state of position p and the token of position p + 1, and predicts
 the token of position p + 2. What it proposes changes speed only, never text.
@@ -20,7 +20,7 @@ from engine.model.weights import MtpWeights
 
 
 class MtpState:
-    """Keys and values of the draft head's layer for the first ``length`` rows."""
+    """Keys and values of the MTP head's layer for the first ``length`` rows."""
 
     def __init__(self, config: ModelConfig, max_tokens: int, device: torch.device) -> None:
         self.length = 0
@@ -44,7 +44,7 @@ class MtpState:
 
 
 class Mtp:
-    """The draft head of one model; shares embedding and output head with the trunk."""
+    """The MTP head of one model; shares embedding and output head with the trunk."""
 
     def __init__(
         self,

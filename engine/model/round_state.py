@@ -92,8 +92,16 @@ class RoundState(State):
 
     @property
     def addresses(self) -> tuple[int, ...]:
-        """What captured rounds hold and growth changes: where keys lie, and for how many."""
-        return self.kv.keys.data_ptr(), self.kv.values.data_ptr(), self.kv.capacity
+        """What captured rounds hold: where keys lie, for how many, and all that never moves.
+
+        Growth changes the keys alone; the rest tells another state, whose keys may lie where those
+        of one that is gone did.
+        """
+        record = self.record
+        fixed = (self.recurrent, self.tails, record.raw, record.k, record.u, record.decay,
+                 self.inputs.row_ids, self.inputs.tree.parents)  # fmt: skip
+        moving = (self.kv.keys, self.kv.values)
+        return *(one.data_ptr() for one in (*moving, *fixed)), self.kv.capacity
 
     def begin(self, row_ids: Sequence[int], plan: TreePlan) -> None:
         """Bring a round's rows to the device; the round writes the other half than the last one."""

@@ -69,6 +69,7 @@ def run_rows(
     eps, inputs, overlap = config.rms_norm_eps, state.inputs, shape.overlap
     ids = inputs.row_ids[: shape.num_rows]
     stream = hidden.new_empty(hidden.shape)
+    # never overlapped: the kernels behind it read states, tables and scalars early
     embed(ids, weights.embedding, out=stream)
     layers = weights.layers
     following = [layer.input_norm for layer in layers[1:]]

@@ -62,7 +62,7 @@ class LayerWeights:
 
 @dataclass(frozen=True, slots=True)
 class MtpWeights:
-    """The draft head: ``fc`` [D, 2 D] joins embedding (first half) and hidden state."""
+    """The MTP head: ``fc`` [D, 2 D] joins embedding (first half) and hidden state."""
 
     fc: Matrix
     embedding_norm: torch.Tensor

@@ -63,7 +63,8 @@ class TokenChooser:
 
     @staticmethod
     def _marked(row: torch.Tensor, ids: Iterable[int]) -> torch.Tensor:
-        """Mark ``ids``: bool [V]."""
+        """Mark ``ids``, those of padding left out: bool [V]."""
+        known = sorted(one for one in ids if one < len(row))
         mask = torch.zeros(len(row), dtype=torch.bool, device=row.device)
-        mask[torch.tensor(sorted(ids), dtype=torch.int64, device=row.device)] = True
+        mask[torch.tensor(known, dtype=torch.int64, device=row.device)] = True
         return mask

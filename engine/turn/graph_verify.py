@@ -30,6 +30,7 @@ class RowsVerifier:
         self._launching = model.launching
         replays = model.launching.graphs and model.device.type == "cuda"
         self._graphs = GraphCache() if replays else None
+        self._notice = ""
         config, device = model.config, model.device
         self._hidden = torch.empty(
             (MAX_NODES, config.hidden_size), dtype=torch.bfloat16, device=device
@@ -66,7 +67,8 @@ class RowsVerifier:
         state.accept(went.rows)
         read_ids = [row_ids[row] for row in went.rows]
         hidden = self._rows(went.rows)
-        return Verified(read_ids, hidden, went.chosen, went.tested, went.accepted)
+        notice, self._notice = self._notice, ""
+        return Verified(read_ids, hidden, went.chosen, went.tested, went.accepted, notice)
 
     def _run(self, row_ids: Sequence[int], draft: Draft, state: RoundState, method: Method) -> None:
         """Leave hidden rows, logits and chosen ids of a round in their tensors."""
@@ -91,7 +93,19 @@ class RowsVerifier:
         state.settle()
         state.begin(row_ids, draft.plan)
         self._launch(state, shape, method)
-        self._graphs.capture(key, lambda: self._launch(state, shape, method))
+        try:
+            self._graphs.capture(key, lambda: self._launch(state, shape, method))
+        except RuntimeError as problem:
+            self._go_without_graphs(num_rows, problem)
+
+    def _go_without_graphs(self, num_rows: int, problem: RuntimeError) -> None:
+        """Launch kernel by kernel from here on; the round itself has its result already."""
+        self._graphs = None
+        reason = (str(problem).splitlines() or ["no reason given"])[0]
+        self._notice = (
+            f"The GPU refused to capture a round of {num_rows} rows as a graph ({reason}): rounds "
+            "run kernel by kernel from here, which is slower and changes no bit."
+        )
 
     def _launch(self, state: RoundState, shape: RowsShape, method: Method) -> None:
         num_rows = shape.num_rows

@@ -146,6 +146,7 @@ def _align(memory: Memory, ids: tuple[int, ...]) -> str:
     try:
         num_reused = memory.align(ids)
     except (RuntimeError, MemoryError) as problem:
+        memory.spoil()  # some parts may have gone back and others not
         raise MemoryPlanError(f"There is no memory for a conversation: {problem}.") from None
     if num_reused or not num_held:
         return ""

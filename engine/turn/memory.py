@@ -43,10 +43,9 @@ class Memory:
     """
 
     def __init__(self, model: Model, max_tokens: int) -> None:
-        self._model = model
-        self._max_tokens = max_tokens
         self._marks: list[Mark] = []
         self.state = model.new_state(max_tokens)
+        self.mtp = MtpRows(model.mtp, max_tokens) if model.mtp is not None else None
         self.forget()
 
     def spoil(self) -> None:
@@ -54,14 +53,14 @@ class Memory:
         self._is_spoilt = True
 
     def forget(self) -> None:
-        """Begin an empty conversation."""
+        """Begin an empty conversation in the same memory."""
         self._is_spoilt = False
         self.state.clear()
         self.ids: list[int] = []
         self.last_hidden: torch.Tensor | None = None
         self.ranges: list[RangeRecord] = []
-        head = self._model.mtp
-        self.mtp = MtpRows(head, self._max_tokens) if head is not None else None
+        if self.mtp is not None:
+            self.mtp.rewind(0, None)
         self.ngrams = NgramIndex()
         self._marks.clear()
 

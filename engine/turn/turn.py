@@ -21,7 +21,7 @@ from engine.turn.memory import Memory
 from engine.turn.prefill import read_prompt
 from engine.turn.traffic import Traffic
 from engine.turn.verify import Verified, Verifier
-from engine.types import Event, Request, RoundEnded, TextArrived, TurnEnded
+from engine.types import Event, NoticeRaised, Request, RoundEnded, TextArrived, TurnEnded
 
 MID_TURN_FAILURES = (EngineError, RuntimeError, ValueError, ArithmeticError, MemoryError, OSError)
 """What a device, a kernel or the model may raise; an out-of-memory is a RuntimeError in torch."""
@@ -88,6 +88,7 @@ class Turn:
         )
         self._num_reused = len(memory.ids)
         self._pieces: list[Piece] = []
+        self._notices: list[str] = []
         self._logits: list[torch.Tensor] = []
         self._rounds: list[RoundRecord] = []
         self._prefill_tok_s = self._first_s = self._last_s = 0.0
@@ -115,6 +116,7 @@ class Turn:
                 record = self._round()
                 yield from self._arrived()
                 yield RoundEnded(record)
+                yield from self._raised()
         except MID_TURN_FAILURES as problem:
             self._finish = "error"
             self._error = _sentence(problem)
@@ -148,6 +150,7 @@ class Turn:
         )
         clock.enter("host")
         memory.read(verified.read_ids, verified.hidden, "decode")
+        self._notices += [verified.notice] if verified.notice else []
         record = self._round_record(context_tokens, draft, verified, clock)
         self._rounds.append(record)
         return record
@@ -171,7 +174,8 @@ class Turn:
     def _commit(self, token_id: int, logits: torch.Tensor) -> bool:
         """Take the next token into the answer; whether the turn goes on behind it."""
         if self._request.keep_logits:
-            self._logits.append(logits.cpu())
+            # on a CPU too a copy: the verifier writes its next rows to the same place
+            self._logits.append(logits.to("cpu", copy=True))
         self._chooser.note(token_id)
         self.token_ids.append(token_id)
         self._pieces += self._stream.push(token_id)
@@ -210,6 +214,11 @@ class Turn:
             ahead.append(token_id)
         state.restore(snapshot)
         return ahead
+
+    def _raised(self) -> Iterator[NoticeRaised]:
+        """Hand out what a person should know of the last round."""
+        notices, self._notices = self._notices, []
+        yield from map(NoticeRaised, notices)
 
     def _arrived(self) -> Iterator[TextArrived]:
         """Hand out the text that became certain."""

@@ -27,6 +27,7 @@ class Verified:
         chosen: n tokens that were committed: the accepted ones and the target's own.
         tested: draft tokens that the target looked at.
         accepted: draft tokens that it agreed with.
+        notice: what a person should know of the round; mostly empty.
     """
 
     read_ids: list[int]
@@ -34,6 +35,7 @@ class Verified:
     chosen: list[int]
     tested: int
     accepted: int
+    notice: str = ""
 
 
 class Verifier(Protocol):

@@ -11,7 +11,6 @@ import torch
 from torch.backends import cuda
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.bias import causal_lower_right
 
 from kernels.attention.reference import attention_reference
 from kernels.common.expect import Axes
@@ -92,6 +91,9 @@ def _fused(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.T
             f"D = {q.shape[-1]} on {torch.cuda.get_device_name(q.device)}, and every other way "
             "writes all scores to memory; use a GPU of compute capability 8.0 or later"
         )
+    # loads torch's compiler, and Triton with it: not for those who only import this
+    from torch.nn.attention.bias import causal_lower_right
+
     rule = causal_lower_right(q.shape[0], keys.shape[2])
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
         mixed = functional.scaled_dot_product_attention(

@@ -5,7 +5,6 @@ from functools import partial
 
 import torch
 from torch.nn import functional
-from torch.nn.attention.bias import causal_lower_right
 
 from kernels.attention.verify import attention_verify, scratch_elements
 from kernels.attention.verify_problems import verify_case
@@ -105,6 +104,8 @@ def _make_peers(
 
 def _library(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Attend with torch, without the gate."""
+    from torch.nn.attention.bias import causal_lower_right
+
     rows, positions = q.shape[2], keys.shape[2]
     mask = None if rows == 1 else causal_lower_right(rows, positions)
     return functional.scaled_dot_product_attention(q, keys, values, mask, enable_gqa=True)

@@ -13,9 +13,6 @@ import triton.language as tl
 
 from kernels.common.typing import constexpr
 
-MAX_IDS = 1 << 20
-"""Token ids that a key has room for."""
-
 
 @triton.jit
 def place_of(x) -> tl.tensor:

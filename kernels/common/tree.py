@@ -127,8 +127,7 @@ class TreeTables:
         rows = self._table.values.view(-1, MAX_NODES)
         self.parents, self.depths, self.saves, self.restores = rows[:4]
         self.paths = rows[4:]
-        self.plan = plan_chain(MAX_NODES)
-        self._load()
+        self._load(plan_chain(MAX_NODES))
 
     def load(self, plan: TreePlan) -> None:
         """Copy a plan to the device, in the order of the current stream.
@@ -138,16 +137,16 @@ class TreeTables:
         held = self.plan
         if plan == held or (plan.is_chain and held.is_chain and plan.num_nodes <= held.num_nodes):
             return
-        self.plan = plan
-        self._load()
+        self._load(plan)
 
-    def _load(self) -> None:
-        rest = (0,) * (MAX_NODES - self.plan.num_nodes)
-        rows = (self.plan.parents, self.plan.depths, self.plan.saves, self.plan.restores)
+    def _load(self, plan: TreePlan) -> None:
+        rest = (0,) * (MAX_NODES - plan.num_nodes)
+        rows = (plan.parents, plan.depths, plan.saves, plan.restores)
         values = [value for row in rows for value in (*row, *rest)]
-        for path in self.plan.paths:
+        for path in plan.paths:
             values += (*path, *[0] * (MAX_NODES - len(path)))
         self._table.load(values)
+        self.plan = plan
 
 
 def _slots(parents: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -8,7 +8,8 @@ from kernels.common import exact_torch
 from kernels.common.capture import capture
 from kernels.common.case import Case, Tensors
 from kernels.common.family import Family, Law, Op
-from kernels.head.launch import CHUNK, CHUNK_PAIRS, MAX_TOP, lanes_of, num_chunks
+from kernels.common.logit_rows import CHUNK, MAX_TOP, lanes_of, num_chunks
+from kernels.head.launch import CHUNK_PAIRS
 from kernels.head.op import argmax_logprob_rows, argmax_rows
 from kernels.head.problems import (
     APART,

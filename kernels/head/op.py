@@ -8,19 +8,10 @@ import torch
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
-from kernels.head.launch import (
-    CHUNK,
-    CHUNK_OPTIONS,
-    CHUNK_PAIRS,
-    ROW_OPTIONS,
-    lanes_of,
-    num_chunks,
-)
+from kernels.common.logit_rows import CHUNK, MAX_IDS, lanes_of, num_chunks
+from kernels.head.launch import CHUNK_OPTIONS, CHUNK_PAIRS, ROW_OPTIONS
 from kernels.head.reference import argmax_reference
 from kernels.head.scratch import HeadScratch
-
-MAX_IDS = 1 << 20
-"""Token ids that are told apart: `ordered_keys.MAX_IDS`, stated here for a CPU without Triton."""
 
 
 def argmax_rows(

@@ -2,7 +2,7 @@
 
 import torch
 
-from kernels.head.launch import num_chunks, num_groups
+from kernels.common.logit_rows import num_chunks, num_groups
 
 
 class HeadScratch:

@@ -6,11 +6,11 @@ from functools import partial
 import torch
 
 from kernels.common.problem import Bar, ModelSizes, Problem, Tile
+from kernels.common.tree import MAX_NODES
 from kernels.head.op import argmax_logprob_rows, argmax_rows
 from kernels.head.scratch import HeadScratch
 from kernels.head.top import topk_rows
 
-MAX_ROWS = 32
 BARS = {1: Bar(max_us=6.0, gpu="H200"), 16: Bar(max_us=15.0, gpu="H200")}
 """Stated for logits that the product before has just written: 16 MB lie in the cache of an H200."""
 
@@ -19,7 +19,7 @@ TIMED_TOP = 20
 
 def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
     """Return the choices of a model for up to 32 rows."""
-    if rows > MAX_ROWS:
+    if rows > MAX_NODES:
         return ()
     return (
         _problem("argmax", "argmax_rows", rows, sizes.vocab_size, BARS.get(rows)),

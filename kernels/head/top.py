@@ -4,16 +4,15 @@ import torch
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
-from kernels.head.launch import (
+from kernels.common.logit_rows import (
     CHUNK,
-    CHUNK_OPTIONS,
     GROUP,
     MAX_TOP,
-    TOP_OPTIONS,
     lanes_of,
     num_chunks,
     num_groups,
 )
+from kernels.head.launch import CHUNK_OPTIONS, TOP_OPTIONS
 from kernels.head.op import expect_ids
 from kernels.head.reference import topk_reference
 from kernels.head.scratch import HeadScratch

@@ -4,6 +4,7 @@ import torch
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
+from kernels.sample.accept import COMMITTED
 from kernels.sample.launch import ACCEPT_OPTIONS
 
 
@@ -28,7 +29,7 @@ def mark_rows(result: torch.Tensor, seen: torch.Tensor, generated: torch.Tensor)
     axes.tensor("generated", generated, ("V",), (torch.uint8,), "give each id a byte")
     axes.same_device(result=result, seen=seen, generated=generated)
     if not interpreter.on_kernels(result):
-        committed = result[16 : 16 + int(result[0])].long()
+        committed = result[COMMITTED][: int(result[0])].long()
         seen[committed] = 1
         generated[committed] = 1
         return

@@ -10,24 +10,20 @@ import torch
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
-from kernels.sample.launch import (
+from kernels.common.logit_rows import (
     CHUNK,
     GROUP,
-    MAX_ROWS,
+    MAX_IDS,
     MAX_TOP,
-    OPTIONS,
-    SEARCH_STEPS,
-    TOP_OPTIONS,
     lanes_of,
     num_chunks,
     num_groups,
 )
+from kernels.common.tree import MAX_NODES
+from kernels.sample.launch import OPTIONS, SEARCH_STEPS, TOP_OPTIONS
 from kernels.sample.params import Method, SampleParams
 from kernels.sample.rows import SampleScratch, TreeRows
 from kernels.sample.rows_reference import sample_rows_reference
-
-MAX_LOGITS = 1 << 20
-"""Logits of a row that keys have room for: `ordered_keys.MAX_IDS`."""
 
 
 def sample_rows(
@@ -78,12 +74,12 @@ def sample_rows(
     axes.same_device(logits=logits, ids=ids, params=params.ints, start=rows.start,
                      depths=rows.depths, paths=rows.paths, row_ids=rows.row_ids, seen=rows.seen,
                      generated=rows.generated, scratch=scratch.maxima)  # fmt: skip
-    if axes["T"] > MAX_ROWS:
-        raise ValueError(f"sample_rows: {axes['T']} rows; a call has at most {MAX_ROWS}")
-    if axes["V"] > min(scratch.max_logits, MAX_LOGITS):
+    if axes["T"] > MAX_NODES:
+        raise ValueError(f"sample_rows: {axes['T']} rows; a call has at most {MAX_NODES}")
+    if axes["V"] > min(scratch.max_logits, MAX_IDS):
         raise ValueError(
             f"sample_rows: rows of {axes['V']} logits do not fit a scratch for "
-            f"{scratch.max_logits}; make one for up to {MAX_LOGITS}"
+            f"{scratch.max_logits}; make one for up to {MAX_IDS}"
         )
     if not interpreter.on_kernels(logits):
         return ids.copy_(sample_rows_reference(logits, params, rows))

@@ -5,7 +5,7 @@ from typing import Literal
 
 import torch
 
-from kernels.sample.launch import MAX_TOP
+from kernels.common.logit_rows import MAX_TOP
 from kernels.sample.reference import Filters
 
 

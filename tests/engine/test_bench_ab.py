@@ -10,7 +10,7 @@ from engine import bench_ab as bench
 from engine.bench_ab import SideTiming, judge, spread_of_halves
 from engine.errors import RequestError, SettingsError
 from engine.linear_path import LinearPath
-from engine.model.config import SHAPE_DEMO, hybrid_layers
+from engine.model.config import SHAPE_DEMO, SHAPES, hybrid_layers
 from engine.model.packing import Launching
 from engine.model.random import random_model
 from engine.profile import load_profiles
@@ -27,7 +27,7 @@ GRAPHS_OFF = "kernels.graphs=off"
 def compare(monkeypatch):
     """Compare on a small packed model: ``compare(rows=..., spoil=...)``."""
     monkeypatch.setattr(bench, "choose_linear_path", lambda *_: PACKED)
-    monkeypatch.setitem(bench.config_of.__globals__["SHAPES"], "demo", SMALL)
+    monkeypatch.setitem(SHAPES, "demo", SMALL)
     monkeypatch.setattr(bench, "NUM_PASSES", 2)
 
     def call(switch=GRAPHS_OFF, *, rows=2, rounds=2):
@@ -119,7 +119,7 @@ def test_only_what_flips_in_process_is_taken():
         ("kernels.graphs", "expected NAME=VALUE"),
         ("kernels.graph=off", "There is no setting 'kernels.graph'. Did you mean 'kernels.graphs'"),
         ("kernels.linear=reference", "weights are packed for it while they load"),
-        ("model.threads=2", "it decides what is loaded. Known are: kernels.commit_in_verify, kernels.g"),
+        ("model.threads=2", "it decides what is loaded. Known are: kernels.commit_in_verify"),
         ("chat.theme=light", "no round depends on it"),
         ("kernels.graphs=on", "is on already.*Write --switch kernels.graphs=off"),
     ):

@@ -10,7 +10,7 @@ from engine import bench_model
 from engine import bench_prefill as bench
 from engine.errors import MemoryPlanError, RequestError
 from engine.linear_path import KernelError, LinearPath
-from engine.model.config import SHAPE_27B, SHAPE_DEMO, hybrid_layers
+from engine.model.config import SHAPE_27B, SHAPE_DEMO, SHAPES, hybrid_layers
 from engine.model.footprint import kv_bytes_per_token, weight_bytes
 from engine.model.packing import Launching
 from engine.profile import load_profiles
@@ -25,7 +25,7 @@ SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), num_mtp_layers=0, voca
 def measure(monkeypatch):
     """Bench a small packed model: ``measure([tokens, ...])``."""
     monkeypatch.setattr(bench, "choose_linear_path", lambda *_: PACKED)
-    monkeypatch.setitem(bench_model.SHAPES, "demo", SMALL)
+    monkeypatch.setitem(SHAPES, "demo", SMALL)
 
     def call(lengths, shape="demo", repetitions=1):
         return bench.bench_prefill(

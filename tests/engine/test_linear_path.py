@@ -132,6 +132,7 @@ def test_an_engine_over_packed_weights_answers_the_same_with_and_without_drafts(
     for drafter in ("mtp", "wrong"):
         assert records[drafter].token_ids == records["off"].token_ids
         assert torch.equal(records[drafter].logits, records["off"].logits)
+    assert len({row.numpy().tobytes() for row in records["off"].logits}) == 6
     info = engine.info
     assert "linear-1:" in info.arithmetic
     moved = records["off"].rounds[0].num_bytes

@@ -41,6 +41,11 @@ def test_the_engine_loads_no_screen(module):
     assert not loaded_by(f"import {module}") & {"textual", "rich", "prompt_toolkit", "typer"}
 
 
+def test_the_engine_loads_no_compiler():
+    """Triton, and torch's compiler above it, would cost every start a second or two."""
+    assert "triton" not in loaded_by("import engine.open")
+
+
 @pytest.mark.parametrize("name", ["app", "engine", "kernels", "profiles"])
 def test_the_four_packages_are_ours(name):
     code = f"import {name}, pathlib; print(pathlib.Path({name}.__file__).resolve().parents[1])"

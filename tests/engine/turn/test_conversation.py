@@ -2,6 +2,7 @@
 
 import pytest
 
+from engine.errors import MemoryPlanError
 from engine.types import Message, NoticeRaised, Request, Sampling, TextArrived
 from tests.fakes.model import THINKING_TEMPLATE, FakeModel, local_engine, run, write_text_files
 
@@ -122,6 +123,21 @@ def test_another_conversation_is_read_whole_with_a_notice(folder):
             f"all {other.prompt_tokens} tokens are read again."
         )
     ]
+
+
+def test_a_way_back_that_broke_off_is_read_again(folder, monkeypatch):
+    talk = Talk(folder, ANSWERS)
+    talk.ask(user("hello"), drafter="mtp")
+
+    def refuse(*_):
+        raise RuntimeError("CUDA out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(talk.engine._memory.mtp, "rewind", refuse)
+        with pytest.raises(MemoryPlanError, match="There is no memory for a conversation: CUDA"):
+            talk.ask(user("hello"), drafter="mtp")
+    again, _ = talk.ask(user("hello"), drafter="mtp")
+    assert (again.text, again.reused_tokens) == (" ice. \n", 0)
 
 
 def test_reasoning_is_split_off_and_kept(tmp_path):

@@ -16,6 +16,7 @@ from engine.profile import Formats
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
 from engine.turn.graph_verify import RowsVerifier
+from engine.turn.memory import Memory
 from engine.turn.verify import RowWalk
 from engine.types import Sampling
 
@@ -134,6 +135,24 @@ def test_the_state_holds_the_bytes_of_the_plan(model):
     assert state.num_bytes == planned + kv_bytes_per_token(config) * state.kv.capacity
 
 
+def test_a_state_in_place_of_another_is_told_by_its_addresses(model):
+    one, other = model.new_state(64), model.new_state(64)
+    other.kv = one.kv  # as when an allocator gives freed memory out again
+    assert model.addresses(one) != model.addresses(other)
+
+
+def test_keys_of_the_draft_head_stay_where_captured_graphs_read_them(model):
+    memory = Memory(model, 1024)
+    memory.read(PROMPT, model.prefill(PROMPT, memory.state), "prefill", 256)
+    proposed, places = memory.mtp.draft(5, 2), memory.mtp._state.addresses
+    memory.read([5] * 400, memory.last_hidden.expand(400, -1), "decode")
+    memory.mtp.draft(5, 2)
+    memory.forget()
+    memory.read(PROMPT, model.prefill(PROMPT, memory.state), "prefill", 256)
+    assert memory.mtp.draft(5, 2) == proposed
+    assert memory.mtp._state.addresses == places
+
+
 def test_a_restored_state_forgets_what_was_pending(model):
     answer = Answer(model, RowsVerifier(model), SAMPLINGS["greedy"])
     answer.round(Draft.chain(()))
@@ -146,3 +165,29 @@ def test_a_restored_state_forgets_what_was_pending(model):
     answer.round(Draft.chain(()))
     answer.round(Draft.chain(()))
     assert all(map(torch.equal, answer.logits[-2:], wanted))
+
+
+class Refusing:
+    """A GPU that captures nothing."""
+
+    def __contains__(self, key):
+        return False
+
+    def serve(self, addresses):
+        pass
+
+    def capture(self, key, launch):
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+
+def test_a_refused_capture_is_told_once_and_costs_no_round(model, plain):
+    sampling, wanted = plain
+    verifier = RowsVerifier(model)
+    verifier._graphs = Refusing()
+    answer = Answer(model, verifier, sampling)
+    for _ in range(3):
+        answer.round(Draft.chain(()))
+    told = [one.notice for one in answer.rounds]
+    assert "refused to capture a round of 1 rows as a graph (operation not permitted" in told[0]
+    assert told[1:] == ["", ""]
+    assert answer.ids == wanted.ids[:4]

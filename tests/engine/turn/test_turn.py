@@ -240,6 +240,15 @@ def test_penalties_count_what_was_generated_and_read(folder):
     assert ask(engine, sampling=repetition, max_tokens=3)[1].token_ids == (70, 71, 40)
 
 
+def test_penalties_pass_over_ids_that_no_token_has(folder):
+    sampling = Sampling(temperature=0.0, presence_penalty=1.0)
+    _, record = ask(
+        local_engine(FakeModel(counting), folder),
+        prompt_ids=(*PROMPT, 319), sampling=sampling, max_tokens=2,
+    )  # fmt: skip
+    assert (record.token_ids, record.error) == ((50, 51), "")
+
+
 def test_logits_are_kept_on_demand(folder):
     engine = local_engine(FakeModel(counting), folder)
     assert ask(engine, max_tokens=3)[1].logits is None

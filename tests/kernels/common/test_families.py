@@ -32,7 +32,8 @@ def test_a_family_can_be_imported_first(family: str):
     importlib.import_module(FAMILY_MODULES[family])
 
 
-def test_public_functions_load_without_triton():
-    code = "import kernels.norm, sys; sys.exit('triton' in sys.modules)"
+@pytest.mark.parametrize("family", FAMILY_MODULES)
+def test_public_functions_and_cases_load_without_triton(family: str):
+    code = f"import {FAMILY_MODULES[family]}, sys; sys.exit('triton' in sys.modules)"
     root = Path(__file__).parents[3]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0

@@ -3,48 +3,21 @@
 TRITON_INTERPRET=1 python planted_script.py FOLDER FAULTS.json
 """
 
-import importlib
-import importlib.util
-import json
-import sys
-from pathlib import Path
+from kernels.common import proofs
+from kernels.head import cases
+from tests.kernels.planting import report
 
-from kernels.common import interpreter, proofs
-
-interpreter.install()
-folder, faults = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text())
-KERNELS = ("kernels.common.ordered_keys", "kernels.head.kernel")
-SOURCES = {name: Path(importlib.import_module(name).__file__).read_text() for name in KERNELS}
-
-from kernels.head import cases  # noqa: E402  after the interpreter
-
-
-def plant(name: str, module_name: str, old: str, new: str) -> None:
-    """Put a module with `old` replaced by `new` where the launches import it from."""
-    assert old in SOURCES[module_name], f"{name}: nothing to plant it in"
-    path = folder / f"{name.replace(' ', '_')}.py"
-    path.write_text(SOURCES[module_name].replace(old, new))
-    for kernel in KERNELS:
-        sys.modules.pop(kernel, None)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    sys.modules[module_name] = module
+LAWS = {law.name: law for law in cases.FAMILY.laws}
 
 
 def red(subject: str) -> list[str]:
     """Run the law of a name, or the proofs of a small case of "function domain"."""
-    laws = {law.name: law for law in cases.FAMILY.laws}
-    if subject in laws:
-        return ["law"] if laws[subject].broken("cpu") else []
+    if subject in LAWS:
+        return ["law"] if LAWS[subject].broken("cpu") else []
     op, values = subject.split()
     case = cases.case_of(op, 3, 2100, getattr(cases, values), k=cases.TOP if "top" in op else 0)
     function = cases.FAMILY.ops[op]
     return [name for name, proof in proofs.DEVICE_CODE.items() if proof(function, case, "cpu")]
 
 
-result = {}
-for fault in faults:
-    plant(fault["name"], fault["module"], fault["old"], fault["new"])
-    result[fault["name"]] = red(fault["subject"])
-json.dump(result, sys.stdout)
+report(("kernels.common.ordered_keys", "kernels.head.kernel"), red)

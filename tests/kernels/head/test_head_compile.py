@@ -3,25 +3,15 @@
 import pytest
 
 from kernels.common.compile import MAX_SHARED_BYTES, compile_kernel
+from kernels.common.logit_rows import CHUNK, GROUP, MAX_TOP, lanes_of, num_chunks, num_groups
 from kernels.head import kernel
-from kernels.head.launch import (
-    CHUNK,
-    CHUNK_OPTIONS,
-    CHUNK_PAIRS,
-    GROUP,
-    MAX_TOP,
-    ROW_OPTIONS,
-    TOP_OPTIONS,
-    lanes_of,
-    num_chunks,
-    num_groups,
-)
+from kernels.head.launch import CHUNK_OPTIONS, CHUNK_PAIRS, ROW_OPTIONS, TOP_OPTIONS
 
 VOCABULARY = 248_320
 CHUNKS = lanes_of(num_chunks(VOCABULARY))
 POINTERS = {
     "logits_ptr": "*fp32", "best_ptr": "*i64", "sums_ptr": "*fp32", "logprobs_ptr": "*fp32",
-    "values_ptr": "*fp32", "table_ptr": "*bf16", "out_ptr": "*bf16",
+    "values_ptr": "*fp32",
 }  # fmt: skip
 CHUNKED = {"CHUNK": CHUNK, "PAIRS": CHUNK_PAIRS}
 LAUNCHES = {

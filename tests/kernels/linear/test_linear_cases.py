@@ -60,9 +60,9 @@ def test_every_shape_of_the_27b_is_checked_at_32_rows(name):
     assert shapes >= {("skinny_pair", 34816, 5120), ("skinny_residual", 5120, 17408)}
 
 
-def test_a_cpu_is_given_few_outputs_only():
+def test_a_cpu_is_given_products_of_few_outputs_only():
     for case in CASES:
-        if not case.cuda_only:
+        if not case.cuda_only and case.op != "silu_mul":
             assert case.sizes["N"] <= 256
             assert case.sizes.get("T", 0) <= 40
 

@@ -2,20 +2,21 @@
 
 import pytest
 
+from kernels.common import logit_rows
 from kernels.common.compile import MAX_SHARED_BYTES, compile_kernel
 from kernels.sample import accept_kernel, draw_kernel, launch, logits_kernel, search_kernel
 from kernels.sample import top_kernel as top
 
 VOCABULARY = 248_320
-CHUNKS = launch.lanes_of(launch.num_chunks(VOCABULARY))
-GROUPS = launch.lanes_of(launch.num_groups(VOCABULARY))
+CHUNKS = logit_rows.lanes_of(logit_rows.num_chunks(VOCABULARY))
+GROUPS = logit_rows.lanes_of(logit_rows.num_groups(VOCABULARY))
 POINTERS = {
     "logits_ptr": "*fp32", "floats_ptr": "*fp64", "ints_ptr": "*i64", "seen_ptr": "*u8",
     "generated_ptr": "*u8", "maxima_ptr": "*i64", "brackets_ptr": "*i64", "targets_ptr": "*fp64",
     "sums_ptr": "*i64", "floors_ptr": "*i64", "scores_ptr": "*fp64",
 }  # fmt: skip
-CHUNKED = {"CHUNK": launch.CHUNK, "LANES": CHUNKS}
-TOP = {"GROUP": launch.GROUP, "LANES": GROUPS, "TOP": launch.MAX_TOP}
+CHUNKED = {"CHUNK": logit_rows.CHUNK, "LANES": CHUNKS}
+TOP = {"GROUP": logit_rows.GROUP, "LANES": GROUPS, "TOP": logit_rows.MAX_TOP}
 SETTLED = {"LANES": CHUNKS}
 LAUNCHES = {
     "best": (top.best_kernel, launch.OPTIONS, {"LANES": CHUNKS}),
@@ -30,9 +31,9 @@ for penalised in (0, 1):
     name = " penalised" if penalised else ""
     LAUNCHES |= {
         f"maxima of groups{name}": (logits_kernel.maxima_kernel, launch.OPTIONS,
-            flags | {"CHUNK": launch.CHUNK, "GROUP": launch.GROUP}),
+            flags | {"CHUNK": logit_rows.CHUNK, "GROUP": logit_rows.GROUP}),
         f"maxima of chunks{name}": (logits_kernel.maxima_kernel, launch.OPTIONS,
-            flags | {"CHUNK": launch.CHUNK, "GROUP": launch.CHUNK}),
+            flags | {"CHUNK": logit_rows.CHUNK, "GROUP": logit_rows.CHUNK}),
         f"draw among the top{name}": (top.draw_top_kernel, launch.TOP_OPTIONS, flags | TOP),
         f"count{name}": (search_kernel.search_kernel, launch.OPTIONS,
             flags | CHUNKED | {"COUNTS": 1, "HAS_FLOOR": 0}),

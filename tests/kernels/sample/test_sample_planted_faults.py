@@ -63,8 +63,10 @@ NAMES = [name for name, *_ in FAULTS]
 @pytest.fixture(scope="module")
 def red(plant) -> dict[str, list[str]]:
     """What turned red, by fault, from one process that interprets."""
-    fields = ("name", "module", "subject", "old", "new")
-    faults = [dict(zip(fields, fault, strict=True)) for fault in FAULTS]
+    faults = [
+        {"name": n, "module": f"kernels.sample.{m}_kernel", "subject": s, "old": o, "new": w}
+        for n, m, s, o, w in FAULTS
+    ]
     return plant(Path(__file__).with_name("planted_script.py"), faults)
 
 

@@ -1,34 +1,29 @@
 """``qwen38 bench round``: how fast a round is, against this machine's own read bandwidth."""
 
-import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from app.commands import options
+from app.commands import bench_figures, options
 from app.output_file import check_output
 from app.report import OK, say
 from app.streams import write_data
-from engine.errors import OutputError, RequestError
 from engine.profile import get_profile, load_profiles
 from engine.settings.declared import load_settings
 
 
 def bench_round(
-    shape: Annotated[str, typer.Option(help="27b or demo.", metavar="NAME")] = "demo",
-    profile: Annotated[str, typer.Option(help="Weight profile.", metavar="NAME")] = "fp8",
+    shape: bench_figures.Shape = "demo",
+    profile: bench_figures.Profile = "fp8",
     rows: Annotated[str, typer.Option(help="Rows of a round, such as 1,8,16.")] = "1",
     context: Annotated[int, typer.Option(help="Tokens before the rounds.", min=1)] = 256,
     repetitions: Annotated[int, typer.Option(help="Rounds that are timed.", min=1)] = 20,
     device: options.Device = None,
-    file: Annotated[
-        Path | None, typer.Option("--json", help="Write the figures to FILE.", metavar="FILE")
-    ] = None,
+    file: bench_figures.File = None,
 ) -> int:
     """Time decode rounds of a model with random weights."""
-    numbers = parse_numbers("--rows", rows)
+    numbers = bench_figures.parse_numbers("--rows", rows)
     if file is not None:
         check_output("--json", file)
     settings, _ = load_settings(options.as_settings({"model.device": device}, None))
@@ -51,21 +46,8 @@ def bench_round(
     result["rounds"] = [_as_json(one) for one in result["rounds"]]
     write_data("\n".join(_table(result)) + "\n")
     if file is not None:
-        write_figures(file, result)
+        bench_figures.write_figures(file, result)
     return OK
-
-
-def write_figures(file: Path, result: dict[str, Any]) -> None:
-    """Write what was measured as JSON, and say where.
-
-    Raises:
-        OutputError: the disk refuses.
-    """
-    try:
-        file.write_text(json.dumps(result) + "\n", encoding="utf-8")
-    except OSError as problem:
-        raise OutputError(f"{file} cannot be written: {problem.strerror}.") from None
-    say(f"Written to {file.absolute()}.")
 
 
 def _as_json(timing: Any) -> dict[str, Any]:  # noqa: ANN401  naming its type would load torch
@@ -75,33 +57,9 @@ def _as_json(timing: Any) -> dict[str, Any]:  # noqa: ANN401  naming its type wo
     return values
 
 
-def parse_numbers(option: str, text: str) -> list[int]:
-    """Read numbers between commas.
-
-    Raises:
-        RequestError: there is something else.
-    """
-    try:
-        return [int(one) for one in text.split(",")]
-    except ValueError:
-        raise RequestError(
-            f"{option} is '{text}', expected numbers between commas, such as 1,8,16."
-        ) from None
-
-
-def heading(result: dict[str, Any], what: str) -> list[str]:
-    """The lines above a table: what was measured, on which path, against which bandwidth."""
-    return [
-        f"{result['shape']} {result['profile']} on {result['device']}, {what}",
-        f"path: {result['path']}",
-        f"read bandwidth measured now: {result['read_gb_s']:.1f} GB/s",
-        "",
-    ]
-
-
 def _table(result: dict[str, Any]) -> list[str]:
     before, repetitions = result["context_tokens"], result["repetitions"]
-    lines = heading(result, f"{before} tokens before, {repetitions} rounds each")
+    lines = bench_figures.heading(result, f"{before} tokens before, {repetitions} rounds each")
     columns = ("launches", "ms", "best", "GB", "GB/s", "share")
     lines.append(f"rows  {'phase':<8}" + "".join(f"{one:>10}" for one in columns))
     for one in result["rounds"]:
