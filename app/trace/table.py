@@ -151,7 +151,7 @@ def _rounds(total: Figures) -> str:
     lines = [f"A round takes {median:.2f} ms at the median, {high:.2f} ms at the 95th percentile."]
     if total.accepted_by_position:
         shares = "  ".join(f"{one:.0%}" for one in total.accepted_by_position[:16])
-        lines.append(f"Drafts accepted, first position first: {shares}")
+        lines.append(f"Drafts accepted in chains, first position first: {shares}")
     return "\n".join(lines)
 
 

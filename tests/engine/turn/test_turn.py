@@ -2,6 +2,7 @@
 
 import math
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from engine.draft.draft import Draft
 from engine.errors import RequestError, TemplateError
 from engine.records import PHASES
 from engine.turn.check_request import check_prompt
+from engine.turn.verify import RowWalk
 from engine.types import (
     DRAFT_SHAPES,
     Message,
@@ -49,6 +51,19 @@ def ask(engine, **options):
 
 def rounds_of(events):
     return [one.record for one in events if isinstance(one, RoundEnded)]
+
+
+def test_what_a_round_has_to_say_is_raised(folder, monkeypatch):
+    verify = RowWalk.verify
+
+    def noticed(self, token_id, *others):
+        notice = "slower from here" if token_id == 51 else ""
+        return replace(verify(self, token_id, *others), notice=notice)
+
+    monkeypatch.setattr(RowWalk, "verify", noticed)
+    events, record = ask(local_engine(FakeModel(counting), folder), max_tokens=5)
+    assert [one.text for one in events if isinstance(one, NoticeRaised)] == ["slower from here"]
+    assert len(record.rounds) == 4
 
 
 def test_a_turn_tells_what_it_did(folder):
