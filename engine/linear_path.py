@@ -16,7 +16,7 @@ from engine.settings.declared import Settings
 from engine.tiles import read_table
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
-from engine.turn.graph_verify import RowsVerifier
+from engine.turn.rows_verify import RowsVerifier
 from engine.turn.traffic import RowsTraffic, Traffic, WalkTraffic
 from engine.turn.verify import RowWalk, Verifier
 from engine.types import Sampling

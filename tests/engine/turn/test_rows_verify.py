@@ -15,8 +15,8 @@ from engine.model.random import random_model
 from engine.profile import Formats
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
-from engine.turn.graph_verify import RowsVerifier
 from engine.turn.memory import Memory
+from engine.turn.rows_verify import RowsVerifier
 from engine.turn.verify import RowWalk
 from engine.types import Sampling
 
