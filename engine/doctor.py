@@ -16,7 +16,7 @@ from engine.errors import EngineError
 from engine.fit import Need, need_of
 from engine.gpu import Gpu, read_gpu
 from engine.linear_path import LinearPath, choose_linear_path, describe_paths
-from engine.locate import BENCH_INSTEAD, HOW_TO_GIVE, NO_LOADER, Choice, choose
+from engine.locate import HOW_TO_GIVE, Choice, choose
 from engine.model.checkpoint import open_checkpoint
 from engine.model.config_file import read_config
 from engine.model.memory import available_bytes, plan_memory
@@ -200,8 +200,7 @@ def _fit(need: Need, room: int) -> Finding:
         f"{need.conversation_bytes / 1e9:.2f} for {need.context_tokens:,} tokens)"
     )
     if need.problem:
-        mend = BENCH_INSTEAD if need.problem == NO_LOADER else "Download it again."
-        return Finding(topic, "note", need.problem, mend)
+        return Finding(topic, "note", need.problem, "Download it again.")
     if need.total_bytes > room:
         return Finding(
             topic, "note", f"It {size}: more than the {room / 1e9:.1f} GB that are free.",

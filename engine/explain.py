@@ -179,8 +179,7 @@ def subject_of_checkpoint(path: Path) -> Subject:
     """
     config = read_config(path)
     weights = open_checkpoint(path, config).weights
-    coded = {name for name, one in weights.items() if one.scales is not None}
-    return Subject(str(path), config, lambda name, _: "fp8_block" if name in coded else "bf16")
+    return Subject(str(path), config, lambda name, _: weights[name].format)
 
 
 def explain(subject: Subject, here: Here) -> list[Explained]:

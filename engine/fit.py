@@ -5,7 +5,7 @@ from pathlib import Path
 
 from engine.errors import CheckpointError
 from engine.linear_path import choose_linear_path
-from engine.locate import NO_LOADER, weights_of
+from engine.locate import weights_of
 from engine.model import footprint
 from engine.model.config import SHAPE_27B, SHAPE_DEMO, ModelConfig
 from engine.model.config_file import read_config
@@ -55,7 +55,6 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
     packed = packs_weights() if packed is None else packed
     path = weights_of(profile, hugging_face_cache())
     config, problem = _config(profile, path)
-    problem = problem or ("" if path or profile.has_files else NO_LOADER)
     held_formats = profile.formats if packed else HELD_FORMATS
     tokens = min(context_tokens, config.max_position_embeddings)
     a_round = footprint.round_bytes(config, profile.formats, tokens)

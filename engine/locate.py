@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import CheckpointError
-from engine.profile import Profile, get_profile, profile_folder
+from engine.profile import FORMAT_BITS, Profile, get_profile, profile_folder
 from engine.settings.declared import Settings
 from engine.settings.environment import hugging_face_cache
 
@@ -14,8 +14,10 @@ HOW_TO_GIVE = (
     "Qwen/Qwen3.8-27B-FP8 with the Hugging Face tools: its cache folder is found by itself."
 )
 
-NO_LOADER = "No loader reads files in these formats yet."
-BENCH_INSTEAD = "'qwen38 bench round --profile NAME' builds such weights to measure."
+HOW_TO_GIVE_FOLDER = (
+    "Give the folder of such a checkpoint with --model DIR or with the setting model.dir; "
+    "'qwen38 bench round --profile NAME' builds such weights to measure."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ def weights_of(profile: Profile, cache: Path) -> Path | None:
     return None
 
 
+def how_to_give(is_published: bool) -> str:
+    """How the files of a profile get here: a release that is found by itself, or any folder."""
+    return HOW_TO_GIVE if is_published else HOW_TO_GIVE_FOLDER
+
+
 def choose(settings: Settings, profiles: Mapping[str, Profile]) -> Choice:
     """Decide what to open: the named folder and profile, else what the cache holds, else the demo.
 
@@ -64,14 +71,10 @@ def choose(settings: Settings, profiles: Mapping[str, Profile]) -> Choice:
         return _named_folder(settings.model.dir, wanted, profiles)
     if wanted is not None:
         path = weights_of(wanted, cache)
-        if path is None and not wanted.has_files:
-            raise CheckpointError(
-                f"The profile '{wanted.name}' has no files to open. {NO_LOADER}",
-                "Take the profile 'fp8' or 'bf16' to chat.",
-            )
         if path is None:
             raise CheckpointError(
-                f"The files of the profile '{wanted.name}' are not on this machine.", HOW_TO_GIVE
+                f"The files of the profile '{wanted.name}' are not on this machine.",
+                how_to_give(bool(wanted.repositories or wanted.embedded)),
             )
         return Choice(path, wanted, bool(wanted.embedded))
     for profile in sorted(profiles.values(), key=_smallest_real_first):
@@ -82,8 +85,7 @@ def choose(settings: Settings, profiles: Mapping[str, Profile]) -> Choice:
 
 def _smallest_real_first(profile: Profile) -> tuple[bool, int]:
     # decode reads every weight once a round, so the fewest bytes are the fastest
-    bits = {"nvfp4": 4, "fp8_block": 8, "e4m3_row": 8, "bf16": 16}
-    return bool(profile.embedded), bits[profile.formats.mlp]
+    return bool(profile.embedded), FORMAT_BITS[profile.formats.mlp]
 
 
 def _named_folder(folder: Path, wanted: Profile | None, profiles: Mapping[str, Profile]) -> Choice:
@@ -100,12 +102,11 @@ def _named_folder(folder: Path, wanted: Profile | None, profiles: Mapping[str, P
         )
     if folder.resolve() == (profile_folder() / "demo").resolve():
         return Choice(folder, wanted or get_profile("demo", profiles), is_demo=True)
-    fallback = "fp8" if _is_quantised(folder) else "bf16"
-    return Choice(folder, wanted or get_profile(fallback, profiles), is_demo=False)
+    return Choice(folder, wanted or _fitting_profile(folder, profiles), is_demo=False)
 
 
-def _is_quantised(folder: Path) -> bool:
-    try:
-        return '"quantization_config"' in (folder / "config.json").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return False
+def _fitting_profile(folder: Path, profiles: Mapping[str, Profile]) -> Profile:
+    # reads headers: imported only where a folder is opened, so that other commands start at once
+    from engine.fitting_profile import fitting_profile
+
+    return fitting_profile(folder, profiles)

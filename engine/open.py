@@ -2,8 +2,8 @@
 
 import os
 import threading
-from collections import Counter
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import torch
@@ -20,7 +20,6 @@ from engine.model.footprint import kv_bytes_per_token, state_bytes, tail_bytes, 
 from engine.model.generation import read_generation
 from engine.model.loading import load_weights
 from engine.model.rows import ARITHMETIC
-from engine.model.tensors import format_of
 from engine.profile import Formats
 from engine.settings.declared import Settings
 from engine.text.template import ChatTemplate
@@ -31,7 +30,7 @@ from engine.turn.turn import Machine
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
 
 HELD_FORMATS = Formats("bf16", "bf16", "bf16", "bf16", "bf16")
-"""What the reference path holds and reads, whatever was stored: 8-bit weights are expanded. The
+"""What the reference path holds and reads, whatever was stored: weights are expanded. The
 kernels of a GPU hold and read them as stored (``engine.linear_path``)."""
 
 SMALL_MODEL_BYTES = 1 << 30
@@ -234,24 +233,47 @@ def notices_of(
 ) -> tuple[str, ...]:
     """What a person should know about how these weights are served; without a path on the CPU."""
     path = path or LinearPath()
-    differing: Counter[tuple[str, str]] = Counter()
-    has_codes = False
-    for one in checkpoint.weights.values():
-        stored = "fp8_block" if one.scales is not None else "bf16"
-        has_codes |= one.scales is not None
-        expected = format_of(one.spec, choice.profile.formats)
-        if stored != expected:
-            differing[expected, stored] += 1
-    notices = [
-        f"The profile '{choice.profile.name}' expects {expected} where {choice.path} stores "
-        f"{stored} ({number} matrices); they are served as they are stored."
-        for (expected, stored), number in differing.items()
-    ]
+    notices = [formats_notice(choice, checkpoint)]
+    if checkpoint.num_unused:
+        notices.append(
+            f"{choice.path} holds {checkpoint.num_unused} scales of activations or of a KV cache; "
+            "they are not used, since both are BF16 here."
+        )
     if path.why_not:
         notices.append(path.why_not)
     if not path.is_packed and not choice.is_demo:
-        twice = ", and 8-bit weights are held as BF16, twice their bytes" if has_codes else ""
-        notices.append(f"The reference path is in use: every token reads all weights{twice}.")
+        notices.append(_reference_notice(checkpoint))
     if choice.profile.drafting.drafter == "mtp" and not checkpoint.has_mtp:
         notices.append(f"{choice.path} has no MTP head, so that the drafter 'auto' is 'off'.")
-    return tuple(notices)
+    return tuple(one for one in notices if one)
+
+
+def formats_notice(choice: Choice, checkpoint: Checkpoint) -> str:
+    """In which formats each part is stored; empty where they are the profile's own."""
+    formats = choice.profile.formats
+    told: list[str] = []
+    differing: list[str] = []
+    by_part = checkpoint.part_formats
+    for part in (one.name for one in fields(Formats) if one.name in by_part):
+        found = by_part[part]
+        told.append(f"{part} {' and '.join(f'{name} ({n})' for name, n in found.most_common())}")
+        expected: str = getattr(formats, part)
+        if set(found) != {expected}:
+            differing.append(f"{part} {expected}")
+    if not differing:
+        return ""
+    return (
+        f"{choice.path} stores {', '.join(told)} matrices, where the profile "
+        f"'{choice.profile.name}' expects {', '.join(differing)}; they are served as they are "
+        "stored."
+    )
+
+
+def _reference_notice(checkpoint: Checkpoint) -> str:
+    stored = {one.format for one in checkpoint.weights.values()}
+    held = ""
+    if "nvfp4" in stored:
+        held = ", and weights of 4 and 8 bits are held as BF16, up to four times their bytes"
+    elif stored != {"bf16"}:
+        held = ", and 8-bit weights are held as BF16, twice their bytes"
+    return f"The reference path is in use: every token reads all weights{held}."

@@ -17,6 +17,9 @@ from engine.types import DRAFTERS
 
 WeightFormat = Literal["bf16", "fp8_block", "nvfp4", "e4m3_row"]
 WEIGHT_FORMATS: tuple[str, ...] = ("bf16", "fp8_block", "nvfp4", "e4m3_row")
+FORMAT_BITS: dict[WeightFormat, int] = {"nvfp4": 4, "fp8_block": 8, "e4m3_row": 8, "bf16": 16}
+"""Bits of a code, scales aside."""
+
 KV_FORMATS: tuple[str, ...] = ("bf16",)
 
 
@@ -57,12 +60,6 @@ class Profile:
     embedded: str = ""
     settings: Mapping[str, object] | None = None
     path: str = ""
-
-    @property
-    def has_files(self) -> bool:
-        """Whether any checkpoint stores these formats in a layout that the loader reads."""
-        formats = {getattr(self.formats, one.name) for one in fields(Formats)}
-        return formats <= {"bf16", "fp8_block"}
 
 
 def profile_folder() -> Path:

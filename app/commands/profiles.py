@@ -11,7 +11,7 @@ from app.report import OK
 from app.streams import write_data
 from app.visible import visible
 from engine.errors import RequestError
-from engine.locate import BENCH_INSTEAD, HOW_TO_GIVE
+from engine.locate import how_to_give
 from engine.profile import Profile, get_profile, load_profiles
 from engine.settings.declared import load_settings
 
@@ -79,20 +79,17 @@ def _line(table: dict[str, Any]) -> str:
     )
 
 
-def _how_to_give(table: dict[str, Any]) -> str:
-    return HOW_TO_GIVE if table["repositories"] or table["embedded"] else BENCH_INSTEAD
-
-
 def _looked_for(table: dict[str, Any]) -> str:
     if table["embedded"]:
         return "the files inside the program"
-    return ", ".join(table["repositories"]) or "nothing: no loader reads such files yet"
+    return ", ".join(table["repositories"]) or "the folder that --model names"
 
 
 def _page(table: dict[str, Any]) -> list[str]:
     formats = ", ".join(f"{part} {kind}" for part, kind in table["formats"].items())
     tokens = table["context_tokens"]
-    where = table["weights"] or f"missing. {_how_to_give(table)}"
+    is_published = bool(table["repositories"] or table["embedded"])
+    where = table["weights"] or f"missing. {how_to_give(is_published)}"
     stored, held = (f"{table[name] / 1e9:.2f} GB" for name in ("stored_bytes", "held_bytes"))
     lines = [
         f"{table['name']}: {table['title']}",

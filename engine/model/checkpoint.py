@@ -4,47 +4,41 @@ Nothing here reads weights or allocates memory for them. The format of each tens
 what is stored, never from a list in the config.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from engine.errors import CheckpointError, nearest
 from engine.model.config import ModelConfig
+from engine.model.layouts import PLAIN_DTYPES, StoredWeight, belongs_to_weight, match_matrix
 from engine.model.safetensors_header import StoredTensor
+from engine.model.scale_values import expect_scales
 from engine.model.shards import read_shards
 from engine.model.tensors import TRUNK_PREFIXES, VISION_PREFIXES, TensorSpec, expected_tensors
-from kernels.linear.formats import FP8_BLOCK
-
-PLAIN_DTYPES = ("BF16", "F16", "F32")
-SCALE_SUFFIX = "_scale_inv"
-"""``X.weight`` in F8_E4M3 has its scales in ``X.weight_scale_inv``, a multiplier."""
+from engine.profile import WeightFormat
 
 AGAIN = "Download the checkpoint again, or give one of the Qwen releases in BF16 or FP8."
 
+INPUT_SCALES = ("input_scale", "input_global_scale")
+"""Calibrated scales of a matrix's inputs (modelopt, compressed-tensors). Weights are multiplied
+with inputs in BF16 here, so that nothing reads them."""
 
-@dataclass(frozen=True, slots=True)
-class StoredWeight:
-    """One expected tensor and where it lies; ``scales`` is given for 8-bit matrices only."""
-
-    spec: TensorSpec
-    weight: StoredTensor
-    scales: StoredTensor | None = None
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes on disk."""
-        return self.weight.num_bytes + (self.scales.num_bytes if self.scales else 0)
+KV_SCALES = ("k_scale", "v_scale")
+"""Calibrated scales of an 8-bit KV cache, one number a layer; keys and values are BF16 here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Every tensor to load by canonical name, in the order of the files."""
+    """Every tensor to load by canonical name, in the order of the files.
+
+    ``num_unused`` counts scales of activations and of a KV cache, which are known and not read.
+    """
 
     folder: Path
     config: ModelConfig
     weights: Mapping[str, StoredWeight]
+    num_unused: int = 0
 
     @property
     def num_bytes(self) -> int:
@@ -56,35 +50,67 @@ class Checkpoint:
         """Whether the MTP head is there."""
         return "mtp.fc.weight" in self.weights
 
+    @property
+    def head_format(self) -> WeightFormat:
+        """How the head is stored; a tied one is the embedding."""
+        head = self.weights.get("lm_head.weight")
+        return head.format if head is not None else "bf16"
+
+    @property
+    def part_formats(self) -> dict[str, Counter[WeightFormat]]:
+        """How many matrices of each part that a profile names are stored in which format."""
+        found: dict[str, Counter[WeightFormat]] = {}
+        for one in self.weights.values():
+            if one.spec.matrix and one.spec.part != "small":
+                found.setdefault(one.spec.part, Counter())[one.format] += 1
+        return found
+
 
 def open_checkpoint(folder: Path, config: ModelConfig) -> Checkpoint:
-    """Check a checkpoint's files against the config.
+    """Check a checkpoint's files against the config, and look at every scale.
 
     The MTP layer may be left out as a whole, as text-only exports do.
 
     Raises:
+        CheckpointError: the headers are refused (see `match_checkpoint`), or a scale is negative,
+            not finite or a divisor without an inverse. The sentence names the tensor.
+    """
+    checkpoint = match_checkpoint(folder, config)
+    for one in checkpoint.weights.values():
+        expect_scales(one)
+    return checkpoint
+
+
+def match_checkpoint(folder: Path, config: ModelConfig) -> Checkpoint:
+    """Match the headers of a checkpoint's files with the config; reads nothing else.
+
+    Raises:
         CheckpointError: a file is refused (see `read_shards`), a tensor is missing, foreign, of
-            the wrong shape or dtype, stored in a layout that is not readable, or scales are
-            negative or not finite. The sentence names the tensor.
+            the wrong shape or dtype, or stored in a layout that is not read. The sentence names
+            the tensor.
     """
     stored = _canonical(read_shards(folder))
     expected = expected_tensors(config)
-    _refuse_other_layouts(stored)
     if not any(name.startswith("mtp.") for name in stored):
         expected = {name: one for name, one in expected.items() if not name.startswith("mtp.")}
-    weights = {name: _match(folder, name, spec, stored) for name, spec in expected.items()}
-    used = {*expected, *(n + SCALE_SUFFIX for n, one in weights.items() if one.scales)}
+    pieces = _by_matrix(stored, expected)
+    weights = {
+        name: _match(folder, name, spec, stored, pieces.get(name, {}))
+        for name, spec in expected.items()
+    }
+    used = {piece.name for one in weights.values() for piece in one.pieces}
+    unused = 0
     for name, tensor in stored.items():
-        if name not in used:
+        if tensor.name in used:
+            continue
+        if not _is_known_unused(name, tensor, expected):
             raise CheckpointError(
                 f"{tensor.path} holds '{tensor.name[:200]}', which this model does not have.",
                 nearest(name, expected) if len(expected) < 4096 else AGAIN,
             )
-    for one in weights.values():
-        if one.scales is not None:
-            _check_scales(one.scales)
+        unused += 1
     in_order = sorted(weights.items(), key=lambda i: (i[1].weight.path.name, i[1].weight.offset))
-    return Checkpoint(folder, config, dict(in_order))
+    return Checkpoint(folder, config, dict(in_order), unused)
 
 
 def _canonical(on_disk: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
@@ -104,39 +130,35 @@ def _canonical(on_disk: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
     return found
 
 
-def _refuse_other_layouts(stored: Mapping[str, StoredTensor]) -> None:
-    """Recognise scale layouts that are not readable yet and refuse them by name."""
+def _by_matrix(
+    stored: Mapping[str, StoredTensor], expected: Mapping[str, TensorSpec]
+) -> dict[str, dict[str, StoredTensor]]:
+    """The tensors that store each expected matrix, by their names within its module."""
+    found: dict[str, dict[str, StoredTensor]] = {}
     for name, tensor in stored.items():
-        base = name.removesuffix(".weight")
-        scale = stored.get(base + ".weight_scale")
-        layout = ""
-        if name.endswith((".weight_packed", ".weight_global_scale")):
-            layout = "compressed-tensors NVFP4"
-        elif name.endswith(".weight_scale_2"):
-            layout = "modelopt NVFP4"
-        elif tensor.dtype == "U8":
-            layout = "modelopt NVFP4" if f"{base}.weight_scale_2" in stored else "packed U8 codes"
-        elif name.endswith(".weight") and scale is not None:
-            per_tensor = scale.shape in ((), (1,))
-            layout = "modelopt FP8 per tensor" if per_tensor else "compressed-tensors FP8 per row"
-        elif tensor.dtype in ("F8_E5M2", "F8_E8M0"):
-            layout = f"{tensor.dtype} codes"
-        if layout:
-            raise CheckpointError(
-                f"{tensor.path}: '{tensor.name[:200]}' ({tensor.dtype} {list(tensor.shape)}) is "
-                f"{layout}; not readable yet.",
-                "Give one of the Qwen releases in BF16 or FP8 (128 x 128 blocks).",
-            )
+        module, _, leaf = name.rpartition(".")
+        spec = expected.get(f"{module}.weight")
+        if spec is not None and spec.matrix and belongs_to_weight(leaf):
+            found.setdefault(f"{module}.weight", {})[leaf] = tensor
+    return found
 
 
 def _match(
-    folder: Path, name: str, spec: TensorSpec, stored: Mapping[str, StoredTensor]
+    folder: Path,
+    name: str,
+    spec: TensorSpec,
+    stored: Mapping[str, StoredTensor],
+    pieces: Mapping[str, StoredTensor],
 ) -> StoredWeight:
-    tensor, scales = stored.get(name), stored.get(name + SCALE_SUFFIX)
-    if tensor is None:
+    tensor = stored.get(name)
+    if tensor is None and not pieces:
         raise CheckpointError(
             f"{folder} lacks the tensor '{name}' that its config calls for.", AGAIN
         )
+    is_plain = tensor is not None and tensor.dtype in PLAIN_DTYPES and len(pieces) < 2
+    if spec.matrix and not is_plain:
+        return match_matrix(name.removesuffix(".weight"), spec, pieces)
+    assert tensor is not None
     where = f"{tensor.path}: '{tensor.name[:200]}'"
     if tensor.shape != spec.shape:
         mlx = name.endswith("conv1d.weight") and tensor.shape == (*spec.shape[::2], 1)
@@ -144,48 +166,23 @@ def _match(
             f"{where} has the shape {list(tensor.shape)}, the config calls for {list(spec.shape)}.",
             "This is an MLX conversion; give the original release." if mlx else AGAIN,
         )
-    if tensor.dtype in PLAIN_DTYPES:
-        if scales is not None:
-            raise CheckpointError(
-                f"{scales.path}: '{scales.name[:200]}' scales a weight that is {tensor.dtype}, not "
-                "F8_E4M3.",
-                AGAIN,
-            )
-        return StoredWeight(spec, tensor)
-    if tensor.dtype != "F8_E4M3" or not spec.matrix:
-        also = " or F8_E4M3 with scales" if spec.matrix else ""
+    if tensor.dtype not in PLAIN_DTYPES:
         raise CheckpointError(
-            f"{where} has the dtype {tensor.dtype}, expected {', '.join(PLAIN_DTYPES)}{also}.",
-            AGAIN,
+            f"{where} has the dtype {tensor.dtype}, expected {', '.join(PLAIN_DTYPES)}.", AGAIN
         )
-    if scales is None:
-        raise CheckpointError(
-            f"{where} is F8_E4M3, but its scales '{name}{SCALE_SUFFIX}' are missing.", AGAIN
-        )
-    blocks = tuple(-(-size // FP8_BLOCK) for size in spec.shape)
-    if scales.dtype != "BF16" or scales.shape != blocks:
-        raise CheckpointError(
-            f"{scales.path}: '{scales.name[:200]}' is {scales.dtype} {list(scales.shape)}, "
-            f"expected BF16 {list(blocks)}: one scale a block of {FP8_BLOCK} x {FP8_BLOCK}.",
-            AGAIN,
-        )
-    return StoredWeight(spec, tensor, scales)
+    return StoredWeight(spec, tensor)
 
 
-def _check_scales(scales: StoredTensor) -> None:
-    """Refuse BF16 scales that are negative, infinite or not a number, by their bits."""
-    try:
-        with scales.path.open("rb") as file:
-            file.seek(scales.offset)
-            bits = np.frombuffer(file.read(scales.num_bytes), dtype="<u2")
-    except OSError as problem:
-        raise CheckpointError(f"{scales.path} does not read: {problem.strerror}.", AGAIN) from None
-    endless = (bits & 0x7F80) == 0x7F80
-    negative = (bits >= 0x8000) & (bits != 0x8000)
-    wrong = np.flatnonzero(endless | negative)
-    if wrong.size or bits.size * 2 != scales.num_bytes:
-        first = int(wrong[0]) if wrong.size else int(bits.size)
-        value = "not finite" if wrong.size and endless[first] else "negative or missing"
-        raise CheckpointError(
-            f"{scales.path}: scale {first} of '{scales.name[:200]}' is {value}.", AGAIN
-        )
+def _is_known_unused(name: str, tensor: StoredTensor, expected: Mapping[str, TensorSpec]) -> bool:
+    """Whether a tensor is a matrix's scale of activations, or a layer's of a KV cache."""
+    module, _, leaf = name.rpartition(".")
+    if tensor.shape not in ((), (1,)):
+        return False
+    if leaf in KV_SCALES:
+        # in the attention layer (compressed-tensors), or with its own projection (modelopt)
+        projection = f"{leaf[0]}_proj"
+        module = f"{module.removesuffix('.' + projection)}.{projection}"
+    elif leaf not in INPUT_SCALES:
+        return False
+    spec = expected.get(f"{module}.weight")
+    return spec is not None and spec.matrix

@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 
 from engine.errors import MemoryPlanError
-from engine.model.checkpoint import Checkpoint, StoredWeight
+from engine.model.checkpoint import Checkpoint
 from engine.model.footprint import (
     draft_head_bytes,
     kv_bytes_per_token,
@@ -15,10 +15,12 @@ from engine.model.footprint import (
     packed_bytes,
     record_bytes,
     state_bytes,
+    stored_bytes,
     tail_bytes,
     tied_head_bytes,
     workspace_bytes,
 )
+from engine.model.layouts import StoredWeight
 from engine.model.streaming import STAGING_BYTES
 from engine.model.tensors import keeps_fp32
 
@@ -73,7 +75,7 @@ def plan_memory(
     Args:
         checkpoint: what is loaded.
         device: "cpu" or "cuda".
-        expand: 8-bit matrices are held as the BF16 they stand for.
+        expand: 8-bit and 4-bit matrices are held as the BF16 they stand for.
         packed: matrices are packed for the kernels; ``expand`` does not matter then.
         context_tokens: context that is left room for.
     """
@@ -88,7 +90,7 @@ def plan_memory(
     if packed:
         held += tied_head_bytes(config)
         if checkpoint.has_mtp:
-            held += draft_head_bytes(config, "bf16")
+            held += draft_head_bytes(config, checkpoint.head_format)
     return MemoryPlan(
         stored=stored,
         expanded=max(0, held - stored),
@@ -96,17 +98,23 @@ def plan_memory(
         kv=per_token * context_tokens,
         staging=STAGING_BYTES,
         available=available_bytes(device),
-        workspace=workspace_bytes(config) if packed else 0,
+        workspace=max(workspace_bytes(config), _reordered_bytes(checkpoint)) if packed else 0,
     )
 
 
 def _held_bytes(name: str, one: StoredWeight, *, expand: bool, packed: bool) -> int:
     if packed and one.spec.matrix:
-        return packed_bytes(one.spec, "bf16" if one.scales is None else "fp8_block")
-    if one.scales is not None and not expand:
-        return one.num_bytes
+        return packed_bytes(one.spec, one.format)
+    if one.format != "bf16" and not expand:
+        return stored_bytes(one.spec, one.format)
     size = 4 if keeps_fp32(name, one.spec.shape, one.weight.dtype) else 2
     return size * one.spec.num_elements
+
+
+def _reordered_bytes(checkpoint: Checkpoint) -> int:
+    """Codes of the largest 4-bit matrix: while it is packed they may stand in both orders."""
+    every = checkpoint.weights.values()
+    return max((one.weight.num_bytes for one in every if one.format == "nvfp4"), default=0)
 
 
 def available_bytes(device: str) -> int:

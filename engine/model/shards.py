@@ -9,6 +9,9 @@ from engine.model.strict_json import read_object
 
 INDEX_NAME = "model.safetensors.index.json"
 SINGLE_NAME = "model.safetensors"
+MTP_NAME = "model_mtp.safetensors"
+"""Some quantised releases keep the draft head in this file, beside the rest and in no index."""
+
 MAX_INDEX_BYTES = 64 << 20
 """The index of the largest release has 250 kB."""
 
@@ -18,6 +21,8 @@ AGAIN = "Download the checkpoint again."
 def read_shards(folder: Path) -> dict[str, StoredTensor]:
     """Read the headers of all files that the index names, or of the single file without an index.
 
+    A draft head in a file of its own is read with them.
+
     Returns:
         Every tensor by its name on disk.
 
@@ -26,8 +31,12 @@ def read_shards(folder: Path) -> dict[str, StoredTensor]:
             folder or one that is missing, index and headers disagree, or a header is refused.
     """
     index_path = folder / INDEX_NAME
-    if not index_path.exists():
-        return read_header(_single_file(folder))
+    is_single = not index_path.exists()
+    found = read_header(_single_file(folder)) if is_single else _read_indexed(folder, index_path)
+    return found | _draft_head_beside(folder, found)
+
+
+def _read_indexed(folder: Path, index_path: Path) -> dict[str, StoredTensor]:
     placed = _read_index(index_path)
     found: dict[str, StoredTensor] = {}
     for file_name in dict.fromkeys(placed.values()):
@@ -52,11 +61,25 @@ def read_shards(folder: Path) -> dict[str, StoredTensor]:
     return found
 
 
+def _draft_head_beside(folder: Path, found: dict[str, StoredTensor]) -> dict[str, StoredTensor]:
+    """What the draft head's own file holds, where the other files hold no draft head."""
+    path = folder / MTP_NAME
+    if any(name.startswith("mtp.") for name in found) or not path.is_file():
+        return {}
+    beside = read_header(path)
+    for name in beside:
+        if name in found:
+            raise CheckpointError(
+                f"{path} holds '{name[:200]}', which {found[name].path} holds too.", AGAIN
+            )
+    return beside
+
+
 def _single_file(folder: Path) -> Path:
     path = folder / SINGLE_NAME
     if path.is_file():
         return path
-    files = sorted(folder.glob("*.safetensors"))
+    files = sorted(one for one in folder.glob("*.safetensors") if one.name != MTP_NAME)
     if len(files) == 1:
         return files[0]
     what = f"{len(files)} *.safetensors files but no {INDEX_NAME}" if files else "no weights"

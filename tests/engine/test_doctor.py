@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from engine import doctor
+from engine.fit import need_of
 from engine.linear_path import LinearPath
 from engine.model.packing import Launching
+from engine.profile import load_profiles
 from engine.settings.declared import load_settings
 
 
@@ -50,13 +52,13 @@ def test_ram_is_read():
     assert 0 < available <= total
 
 
-def test_profiles_without_a_loader_say_what_they_are_for(settings):
-    found = findings(settings)["profile nvfp4"]
-    assert (found.state, found.sentence) == (
-        "note",
-        "No loader reads files in these formats yet.",
-    )
-    assert "bench round" in found.mend
+def test_a_profile_without_files_says_what_it_needs_and_how_to_give_them():
+    need = need_of(load_profiles()["nvfp4"], 1024, packed=True)
+    found = doctor._fit(need, 1 << 40)
+    assert found.state == "note"
+    assert "fits; its files are missing" in found.sentence
+    assert "--model DIR" in found.mend
+    assert "more than the 1.0 GB" in doctor._fit(need, 10**9).sentence
 
 
 def test_the_path_of_products_on_a_gpu_is_told(settings, monkeypatch):

@@ -6,7 +6,15 @@ import torch
 from engine import explain as explaining
 from engine.dispatch import DeviceFacts
 from engine.errors import CheckpointError, RequestError
-from engine.explain import Here, Subject, decisions, explain, explain_here, subject_of_shape
+from engine.explain import (
+    Here,
+    Subject,
+    decisions,
+    explain,
+    explain_here,
+    subject_of_checkpoint,
+    subject_of_shape,
+)
 from engine.linear_path import LinearPath
 from engine.model.config import SHAPE_DEMO
 from engine.model.matrix import Fp8Block, Nvfp4
@@ -18,6 +26,7 @@ from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings, load_settings
 from engine.tiles import shipped_table
 from kernels.linear.weight import num_outputs
+from tests.engine.model.layouts import write_layout
 
 PROFILES = load_profiles()
 AUTO = KernelSettings()
@@ -139,6 +148,15 @@ def test_the_model_at_hand_is_explained_in_the_formats_of_its_files(tmp_path, mo
     assert "demo" in subject.title
     assert here.facts.device == "cpu"
     assert found
+
+
+def test_a_mixed_checkpoint_is_explained_matrix_by_matrix(tmp_path):
+    subject = subject_of_checkpoint(write_layout(tmp_path / "mine", "compressed"))
+    found = {one.operation: one.times for one in explain(subject, on((9, 0)))}
+    assert found["gate | up (nvfp4), 192 x 64"] == 3
+    assert found["gate | up (e4m3_row), 192 x 64"] == 1
+    assert found["q | k | v (e4m3_row), 384 x 64"] == 1
+    assert found["head (e4m3_row), 160 x 64"] == 1
 
 
 def test_a_profile_without_files_is_explained_at_the_27bs_shape(tmp_path, monkeypatch):

@@ -10,6 +10,8 @@ from engine.errors import CheckpointError, ProfileError
 from engine.locate import cached_snapshot, choose
 from engine.profile import load_profiles
 from engine.settings.declared import ModelSettings, Settings
+from tests.engine.model.checkpoints import write_checkpoint
+from tests.engine.model.layouts import write_layout
 
 
 @pytest.fixture
@@ -60,6 +62,22 @@ def test_a_named_folder_wins(cache, tmp_path):
 def test_a_full_precision_folder_takes_the_bf16_profile(cache, tmp_path):
     chosen = choose(wanting(dir=checkpoint(tmp_path / "mine")), load_profiles())
     assert chosen.profile.name == "bf16"
+
+
+@pytest.mark.parametrize(
+    ("layout", "profile"),
+    [("modelopt", "balanced"), ("compressed", "balanced"), ("nvfp4", "nvfp4"), ("rows", "fp8")],
+)
+def test_the_profile_nearest_to_the_files_is_taken(cache, tmp_path, layout, profile):
+    folder = write_layout(tmp_path / "mine", layout)
+    assert choose(wanting(dir=folder), load_profiles()).profile.name == profile
+    assert choose(wanting(dir=folder, profile="bf16"), load_profiles()).profile.name == "bf16"
+
+
+@pytest.mark.parametrize("fp8", [False, True])
+def test_the_releases_take_their_own_profiles(cache, tmp_path, fp8):
+    folder = write_checkpoint(tmp_path / "mine", fp8=fp8)
+    assert choose(wanting(dir=folder), load_profiles()).profile.name == ("fp8" if fp8 else "bf16")
 
 
 @pytest.mark.parametrize("made", [False, True])

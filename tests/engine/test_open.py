@@ -8,12 +8,17 @@ import pytest
 import torch
 
 from engine.errors import CancelledError, CheckpointError, SettingsError
-from engine.locate import Choice
+from engine.linear_path import LinearPath
+from engine.locate import Choice, choose
+from engine.model.checkpoint import open_checkpoint
 from engine.model.config import SHAPE_27B, SHAPE_DEMO
+from engine.model.config_file import read_config
+from engine.model.packing import Launching
 from engine.open import (
     choose_device,
     choose_threads,
     model_name,
+    notices_of,
     num_physical_cores,
     open_engine,
 )
@@ -21,6 +26,7 @@ from engine.profile import load_profiles
 from engine.settings.declared import ModelSettings, Settings
 from engine.types import LoadProgressed, Message, NoticeRaised, Request, Sampling
 from tests.engine.model.checkpoints import TINY, write_checkpoint
+from tests.engine.model.layouts import CHOICES, write_layout
 from tests.fakes.model import run, write_text_files
 
 CONFIG = replace(TINY, vocab_size=320, eos_ids=(302,))
@@ -75,10 +81,50 @@ def test_an_opened_engine_says_what_it_is_and_answers(checkpoint):
 def test_a_profile_that_expects_other_formats_is_told(checkpoint):
     engine = opened(choice(checkpoint, "bf16"))
     notices = [one.text for one in run(engine, HELLO) if isinstance(one, NoticeRaised)]
-    assert any("'bf16' expects bf16 where" in one and "fp8_block (" in one for one in notices), (
-        notices
-    )
+    said = next(one for one in notices if "expects" in one)
+    parts = "mlp fp8_block (12), attention fp8_block (4), delta fp8_block (9), head bf16 (1)"
+    assert f"stores {parts}, mtp fp8_block (7) matrices" in said
+    assert "'bf16' expects" in said
+    assert "head" not in said.partition("expects")[2]
     engine.close()
+
+
+@pytest.mark.parametrize("layout", CHOICES)
+def test_a_quantised_checkpoint_opens_and_says_what_each_part_is(tmp_path, monkeypatch, layout):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    folder = write_text_files(write_layout(tmp_path / "mine", layout, CONFIG))
+    settings = replace(SETTINGS, model=replace(SETTINGS.model, dir=folder))
+    progress: list[LoadProgressed] = []
+    engine = opened(choose(settings, load_profiles()), settings, progress.append)
+    assert progress[-1].num_bytes == progress[-1].total_bytes
+    events = run(engine, HELLO)
+    assert events[-1].record.error == ""
+    assert events[-1].record.token_ids
+    notices = " ".join(one.text for one in events if isinstance(one, NoticeRaised))
+    wider = "twice their bytes" if layout == "rows" else "up to four times their bytes"
+    assert wider in notices
+    said = {
+        "modelopt": ("mlp nvfp4 (12)", "head nvfp4 (1)", "attention e4m3_row (4)", "mtp bf16 (7)",
+                     "profile 'balanced' expects", "26 scales of activations"),
+        "compressed": ("mlp nvfp4 (9) and e4m3_row (3)", "head e4m3_row (1)",
+                       "11 scales of activations"),
+        "nvfp4": ("32 scales of activations",),
+        "rows": ("profile 'fp8' expects", "mlp e4m3_row (12)"),
+    }  # fmt: skip
+    for one in said[layout]:
+        assert one in notices
+    assert ("expects" in notices) is (layout != "nvfp4")
+    engine.close()
+
+
+def test_on_a_gpu_nothing_is_held_wider(tmp_path):
+    folder = write_layout(tmp_path / "mine", "modelopt", CONFIG)
+    checkpoint = open_checkpoint(folder, read_config(folder))
+    packed = LinearPath(Launching((9, 0)))
+    notices = " ".join(notices_of(choice(folder, "nvfp4"), checkpoint, packed))
+    assert "expects" in notices
+    assert "mtp nvfp4" in notices.partition("expects")[2]
+    assert "BF16, " not in notices
 
 
 def test_the_context_is_no_longer_than_the_setting(checkpoint):

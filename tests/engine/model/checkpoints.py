@@ -1,12 +1,16 @@
 """Write small random checkpoints as the releases lie on disk, whole or damaged on purpose."""
 
 import json
+import re
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import save_file
 
+from engine.errors import CheckpointError
 from engine.model.config import ModelConfig, hybrid_layers
+from engine.model.loading import load_model
 from engine.model.tensors import expected_tensors
 
 TINY = ModelConfig(
@@ -90,3 +94,22 @@ def write_checkpoint(
     index = {"metadata": {}, "weight_map": placed}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     return folder
+
+
+def tensors_with(**changed: torch.Tensor | None) -> dict[str, torch.Tensor]:
+    """Every tensor of `TINY`, some in another form or, as None, left out."""
+    tensors = random_tensors(TINY)
+    for name, one in changed.items():
+        tensors.pop(name, None)
+        if one is not None:
+            tensors[name] = one
+    return tensors
+
+
+def refused(folder: Path) -> str:
+    """The sentence with which a folder is refused."""
+    with pytest.raises(CheckpointError) as caught:
+        load_model(folder)
+    sentence = str(caught.value)
+    assert re.match(r".+\.( |$)", sentence), "a person reads a sentence"
+    return sentence

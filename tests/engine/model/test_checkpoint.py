@@ -1,20 +1,25 @@
 """Damaged and foreign checkpoints end in a sentence and allocate nothing."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from engine.errors import CheckpointError
 from engine.model import loading
 from engine.model.checkpoint import open_checkpoint
 from engine.model.config_file import read_config
-from engine.model.loading import load_model
 from engine.model.safetensors_header import MAX_HEADER_BYTES, read_header
-from tests.engine.model.checkpoints import TINY, random_tensors, write_checkpoint
+from tests.engine.model.checkpoints import (
+    TINY,
+    random_tensors,
+    refused,
+    tensors_with,
+    write_checkpoint,
+)
 
 NAME = "model.language_model.layers.0.mlp.gate_proj.weight"
 SHARD = "layers-0.safetensors"
@@ -26,23 +31,6 @@ def _nothing_is_allocated(monkeypatch):
         raise AssertionError("weights were loaded from a checkpoint that must be refused")
 
     monkeypatch.setattr(loading, "_load_tensors", fail)
-
-
-def refused(folder: Path) -> str:
-    with pytest.raises(CheckpointError) as caught:
-        load_model(folder)
-    sentence = str(caught.value)
-    assert re.match(r".+\.( |$)", sentence), "a person reads a sentence"
-    return sentence
-
-
-def tensors_with(**changed: torch.Tensor | None) -> dict[str, torch.Tensor]:
-    tensors = random_tensors(TINY)
-    for name, one in changed.items():
-        tensors.pop(name, None)
-        if one is not None:
-            tensors[name] = one
-    return tensors
 
 
 def header_of(path: Path) -> tuple[dict, bytes]:
@@ -171,7 +159,6 @@ def test_a_damaged_header_is_refused(tmp_path, damage: str):
 
 GATE = (TINY.intermediate_size, TINY.hidden_size)
 E4M3 = torch.float8_e4m3fn
-SCALE = NAME + "_scale_inv"
 TENSOR_DAMAGES: dict[str, tuple[dict[str, torch.Tensor | None], str]] = {
     "missing tensor": ({NAME: None}, "lacks the tensor 'layers.0.mlp.gate_proj.weight'"),
     "missing MTP tensor": ({"mtp.norm.weight": None}, "lacks the tensor 'mtp.norm.weight'"),
@@ -179,29 +166,19 @@ TENSOR_DAMAGES: dict[str, tuple[dict[str, torch.Tensor | None], str]] = {
     "foreign bias": (
         {NAME.replace("weight", "bias"): torch.ones(96)}, "gate_proj.bias', which this model"),
     "wrong shape": ({NAME: torch.ones(5, 5).bfloat16()}, "[5, 5], the config calls for [96, 64]"),
-    "wrong dtype": ({NAME: torch.ones(GATE, dtype=torch.int32)}, "has the dtype I32"),
     "8 bits where none may be": (
         {"model.language_model.norm.weight": torch.ones(64).to(E4M3)}, "has the dtype F8_E4M3"),
     "same tensor under two prefixes": (
         {NAME.replace("language_model.", ""): torch.ones(GATE).bfloat16()}, "again"),
-    "8 bits without scales": ({NAME: torch.ones(GATE).to(E4M3)}, "are missing"),
-    "scales of a plain weight": ({SCALE: torch.ones(1, 1).bfloat16()}, "scales a weight that is"),
-    "scales in F32": ({NAME: torch.ones(GATE).to(E4M3), SCALE: torch.ones(1, 1)}, "expected BF16"),
-    "scales of another block size": (
-        {NAME: torch.ones(GATE).to(E4M3), SCALE: torch.ones(2, 1).bfloat16()}, "128 x 128"),
-    "modelopt NVFP4": (
-        {NAME: torch.ones(96, 32, dtype=torch.uint8), NAME + "_scale": torch.ones(96, 4).to(E4M3),
-         NAME + "_scale_2": torch.tensor(1.0)}, "modelopt NVFP4; not readable yet"),
-    "compressed-tensors NVFP4": (
-        {NAME: None, NAME + "_packed": torch.ones(96, 32, dtype=torch.uint8)},
-        "compressed-tensors NVFP4; not readable yet"),
-    "FP8 per tensor": (
-        {NAME: torch.ones(GATE).to(E4M3), NAME + "_scale": torch.tensor(1.0)},
-        "modelopt FP8 per tensor; not readable yet"),
-    "FP8 per row": (
-        {NAME: torch.ones(GATE).to(E4M3), NAME + "_scale": torch.ones(96, 1).bfloat16()},
-        "compressed-tensors FP8 per row; not readable yet"),
-    "other 8 bits": ({NAME: torch.ones(GATE).to(torch.float8_e5m2)}, "F8_E5M2 codes"),
+    "a scale of a norm": (
+        {"model.language_model.norm.weight_scale": torch.ones(())},
+        "'model.language_model.norm.weight_scale', which this model does not have"),
+    "input scales of many channels": (
+        {NAME.replace("weight", "input_scale"): torch.ones(64)},
+        "gate_proj.input_scale', which this model does not have"),
+    "an input scale of nothing": (
+        {"model.language_model.layers.9.mlp.up_proj.input_scale": torch.ones(())},
+        "which this model does not have"),
     "an MLX conversion": (
         {"model.language_model.layers.0.linear_attn.conv1d.weight":
          torch.ones(TINY.conv_dim, 4, 1).bfloat16()}, "MLX conversion"),
@@ -215,12 +192,26 @@ def test_a_tensor_that_does_not_belong_is_refused_by_name(tmp_path, damage: str)
     assert says in refused(folder)
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, -float("inf")])
-def test_a_scale_that_is_no_positive_number_is_refused(tmp_path, value: float):
-    scale = torch.full((1, 1), value, dtype=torch.bfloat16)
-    changed = {NAME: torch.ones(GATE).to(E4M3), SCALE: scale}
-    folder = write_checkpoint(tmp_path / "model", tensors=tensors_with(**changed))
-    assert f"scale 0 of '{SCALE}' is" in refused(folder)
+def test_a_draft_head_that_stands_in_two_files_is_refused(tmp_path):
+    tensors = random_tensors(TINY)
+    folder = write_checkpoint(tmp_path / "model", tensors=tensors)
+    extra = {"mtp.fc.weight": tensors["mtp.fc.weight"]}
+    save_file(extra, folder / "model_mtp.safetensors")
+    assert open_checkpoint(folder, read_config(folder)).has_mtp, "the index has it already"
+    trunk = {name: one for name, one in tensors.items() if not name.startswith("mtp.")}
+    folder = write_checkpoint(tmp_path / "other", tensors=trunk)
+    save_file(extra | {NAME: tensors[NAME]}, folder / "model_mtp.safetensors")
+    assert f"model_mtp.safetensors holds '{NAME}', which" in refused(folder)
+
+
+def test_an_index_that_leaves_the_draft_heads_file_out_finds_it(tmp_path):
+    tensors = random_tensors(TINY)
+    mtp = {name: one for name, one in tensors.items() if name.startswith("mtp.")}
+    trunk = {name: one for name, one in tensors.items() if name not in mtp}
+    folder = write_checkpoint(tmp_path / "model", tensors=trunk)
+    assert not open_checkpoint(folder, read_config(folder)).has_mtp
+    save_file(mtp, folder / "model_mtp.safetensors")
+    assert open_checkpoint(folder, read_config(folder)).has_mtp
 
 
 def test_a_missing_folder_is_refused(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine.errors import CancelledError, CheckpointError, MemoryPlanError
-from engine.model import loading, memory, streaming
+from engine.model import loading, memory, reading, streaming
 from engine.model.checkpoint import open_checkpoint
 from engine.model.config_file import read_config
 from engine.model.loading import load_model
@@ -108,7 +108,7 @@ def test_wider_matrices_are_rounded_and_fp32_vectors_are_kept(tmp_path, dtype):
 def test_pieces_smaller_than_a_tensor_give_the_same_bits(tmp_path, monkeypatch):
     folder = write_checkpoint(tmp_path / "fp8", fp8=True)
     whole = load_model(folder)
-    monkeypatch.setattr(loading, "STAGING_BYTES", 1000)
+    monkeypatch.setattr(reading, "STAGING_BYTES", 1000)
     pieces = load_model(folder)
     hidden = [m.prefill(list(range(80)), m.new_state(128)) for m in (whole, pieces)]
     assert different_bits(hidden[0], hidden[1], "TD") is None

@@ -1,0 +1,43 @@
+"""Which profile fits a folder's files: formats are told by headers alone, nothing is loaded."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from engine.errors import CheckpointError
+from engine.model.checkpoint import Checkpoint, match_checkpoint
+from engine.model.config_file import read_config
+from engine.model.tensors import format_of
+from engine.profile import FORMAT_BITS, Formats, Profile, get_profile
+
+
+def fitting_profile(folder: Path, profiles: Mapping[str, Profile]) -> Profile:
+    """The profile whose formats are nearest to those that a folder's files have.
+
+    Each matrix counts with its parameters: first the bits that codes differ by, then whether the
+    formats differ. Files that are refused, as opening them will say, go by their config.
+
+    Raises:
+        ProfileError: neither 'fp8' nor 'bf16' is among the profiles, where the config decides.
+    """
+    try:
+        checkpoint = match_checkpoint(folder, read_config(folder))
+    except CheckpointError:
+        return get_profile("fp8" if _is_quantised(folder) else "bf16", profiles)
+    named = [one for one in profiles.values() if not one.embedded]
+    return min(named, key=lambda one: _distance(checkpoint, one.formats))
+
+
+def _distance(checkpoint: Checkpoint, formats: Formats) -> tuple[int, int]:
+    bits = differing = 0
+    for one in checkpoint.weights.values():
+        expected = format_of(one.spec, formats)
+        bits += one.spec.num_elements * abs(FORMAT_BITS[one.format] - FORMAT_BITS[expected])
+        differing += one.spec.num_elements * (one.format != expected)
+    return bits, differing
+
+
+def _is_quantised(folder: Path) -> bool:
+    try:
+        return '"quantization_config"' in (folder / "config.json").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False

@@ -1,0 +1,141 @@
+"""One weight from its files into memory: as stored, or as the BF16 that it stands for."""
+
+import torch
+
+from engine.model.layouts import StoredWeight
+from engine.model.matrix import E4m3Row, Fp8Block, Nvfp4, Stored
+from engine.model.safetensors_header import StoredTensor
+from engine.model.streaming import STAGING_BYTES, WeightStream
+from engine.model.tensors import keeps_fp32
+from kernels.linear.formats import FP8_BLOCK
+
+DTYPES = {
+    "BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32,
+    "F8_E4M3": torch.float8_e4m3fn, "U8": torch.uint8,
+}  # fmt: skip
+
+CPU = torch.device("cpu")
+
+
+def read_stored(stream: WeightStream, name: str, one: StoredWeight, device: torch.device) -> Stored:
+    """Read a weight and hold codes and scales as they are stored.
+
+    Args:
+        stream: of the checkpoint's files.
+        name: canonical.
+        one: where it lies.
+        device: where it is held.
+
+    Returns:
+        Codes with the file's bytes; scales widened as `Fp8Block`, `E4m3Row` and `Nvfp4` say. A
+        plain weight is BF16, or F32 where `keeps_fp32` says so.
+    """
+    if one.format == "bf16":
+        return _read_plain(stream, name, one, device)
+    codes = _read_tensor(stream, one.weight, DTYPES[one.weight.dtype], device)
+    return _joined(codes, *_read_scales(stream, one, device))
+
+
+def read_expanded(
+    stream: WeightStream, name: str, one: StoredWeight, device: torch.device
+) -> torch.Tensor:
+    """Read a weight and hold its values; arguments as in `read_stored`.
+
+    Returns:
+        bf16 [N, K], codes times scales rounded once; a plain weight as `read_stored` has it. Only
+        some rows of codes are in memory at a time.
+    """
+    if one.format == "bf16":
+        return _read_plain(stream, name, one, device)
+    scales, tensor_scale = _read_scales(stream, one, device)
+    source, (num_rows, width) = DTYPES[one.weight.dtype], one.weight.shape
+    out = torch.empty(one.spec.shape, dtype=torch.bfloat16, device=device)
+    per_piece = max(1, STAGING_BYTES // (FP8_BLOCK * width)) * FP8_BLOCK
+    for start in range(0, num_rows, per_piece):
+        size = (min(per_piece, num_rows - start), width)
+        codes = _staged(stream, one.weight, start * width, size[0] * width, source, device)
+        codes = codes.view(size).to(device)
+        # block by block, so that what widening takes stays small
+        for row in range(0, size[0], FP8_BLOCK):
+            first = start + row
+            part = _rows_of(scales, first, num_rows)
+            block = _joined(codes[row : row + FP8_BLOCK], part, tensor_scale)
+            out[first : first + FP8_BLOCK] = block.expand()
+    return out
+
+
+def _joined(
+    codes: torch.Tensor, scales: torch.Tensor, tensor_scale: torch.Tensor | None
+) -> Fp8Block | E4m3Row | Nvfp4:
+    """Codes and scales as the matrix that they are; the tensors tell the format."""
+    if tensor_scale is not None:
+        return Nvfp4(codes, scales, tensor_scale)
+    return E4m3Row(codes, scales) if scales.dim() == 1 else Fp8Block(codes, scales)
+
+
+def _rows_of(scales: torch.Tensor, first: int, num_rows: int) -> torch.Tensor:
+    """The scales of 128 rows from ``first``, which starts a block."""
+    if scales.shape[0] == num_rows:
+        return scales[first : first + FP8_BLOCK]
+    return scales[first // FP8_BLOCK : first // FP8_BLOCK + 1]
+
+
+def _read_scales(
+    stream: WeightStream, one: StoredWeight, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Scales as the format has them, and the multiplier fp32 [] of an NVFP4 tensor."""
+    assert one.scales is not None
+    num_rows = one.spec.shape[0]
+    if one.format == "e4m3_row":
+        scales = _read_tensor(stream, one.scales, torch.float32, device).flatten()
+        # one multiplier of the whole is every row's
+        return scales.expand(num_rows).contiguous(), None
+    scales = _read_tensor(stream, one.scales, DTYPES[one.scales.dtype], device)
+    if one.tensor_scale is None:
+        return scales, None
+    multiplier = _read_tensor(stream, one.tensor_scale, torch.float32, CPU).reshape(())
+    # on the CPU, whose division rounds correctly
+    multiplier = 1.0 / multiplier if one.layout.divides else multiplier
+    return scales, multiplier.to(device)
+
+
+def _read_plain(
+    stream: WeightStream, name: str, one: StoredWeight, device: torch.device
+) -> torch.Tensor:
+    keeps = keeps_fp32(name, one.spec.shape, one.weight.dtype)
+    return _read_tensor(stream, one.weight, torch.float32 if keeps else torch.bfloat16, device)
+
+
+def _read_tensor(
+    stream: WeightStream, stored: StoredTensor, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """Read a tensor into its final place; through a staging piece only where it must change."""
+    source = DTYPES[stored.dtype]
+    out = torch.empty(stored.shape, dtype=dtype, device=device)
+    flat = out.view(-1)
+    if dtype == source and device.type == "cpu":
+        raw = flat.view(torch.uint8)
+        for start in range(0, stored.num_bytes, STAGING_BYTES):
+            stream.read(stored, start, raw[start : start + STAGING_BYTES])
+        return out
+    per_piece = STAGING_BYTES // source.itemsize
+    for start in range(0, flat.numel(), per_piece):
+        piece = flat[start : start + per_piece]
+        staged = _staged(stream, stored, start * source.itemsize, piece.numel(), source, device)
+        piece.copy_(staged)
+    return out
+
+
+def _staged(
+    stream: WeightStream,
+    stored: StoredTensor,
+    start: int,
+    num_elements: int,
+    source: torch.dtype,
+    device: torch.device,
+) -> torch.Tensor:
+    """Read elements into the staging buffer, which the next piece overwrites."""
+    num_bytes = num_elements * source.itemsize
+    piece = stream.staging(num_bytes, pinned=device.type == "cuda")
+    stream.read(stored, start, piece)
+    return piece.view(source)
