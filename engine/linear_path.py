@@ -12,18 +12,19 @@ from engine.model.decoder import Model
 from engine.model.kernel_model import KernelModel
 from engine.model.packed import crossovers_of
 from engine.model.packing import Launching, Packer
+from engine.model.state import State
 from engine.settings.declared import Settings
 from engine.tiles import read_table
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
 from engine.turn.rows_verify import RowsVerifier
 from engine.turn.traffic import RowsTraffic, Traffic, WalkTraffic
+from engine.turn.turn import Machine
 from engine.turn.verify import RowWalk, Verifier
-from engine.types import Sampling
 from kernels.common import nvrtc
 from kernels.common.nvrtc import CompileError
 from kernels.linear import skinny_launch
-from kernels.linear.tile import MAX_ROWS, SkinnyProblem
+from kernels.linear.tile import SkinnyProblem
 from kernels.linear.tile_choice import defaults
 
 
@@ -143,29 +144,32 @@ def why_kernels_do_not_run(capability: tuple[int, int]) -> str:
     return ""
 
 
-WARM_ROWS = (1, 8, 16, 24, 32)
-"""Rows of the rounds that a GPU runs before the first answer: one of each class of tiles."""
+WARM_ROWS = (1, 4, 8, 16, 24, 32)
+"""Rows of the rounds that a GPU runs before the first answer: one of each class of tiles, and what
+the MTP head usually proposes."""
 
 
-def warm_up(model: Model, verifier: Verifier) -> None:
-    """Compile and load what rounds need, so that no answer waits for it.
+def warm_up(machine: Machine, state: State) -> None:
+    """Compile, load and capture what rounds need, so that no answer waits for it.
 
     Args:
-        model: loaded for the kernels.
-        verifier: of the model.
+        machine: its model is loaded for the kernels.
+        state: of the conversation to come, empty; what runs here leaves its marks on it.
 
     Raises:
         KernelError: a kernel does not compile, or the driver refuses it.
     """
+    model = machine.model
     try:
         if model.device.type == "cuda":
-            _run_rounds(model, verifier)
-        hidden = model.step(0, model.new_state(64))
+            run_rounds(machine, state)
+        state.clear()
+        hidden = model.step(0, state)
         model.logits(hidden)
         if model.mtp is not None:
-            state = model.mtp.new_state(64)
-            model.mtp.fill(hidden, (0,), state)
-            model.mtp.draft(hidden, 0, state, 1)
+            rows = model.mtp.new_state(64)
+            model.mtp.fill(hidden, (0,), rows)
+            model.mtp.draft(hidden, 0, rows, 1)
         if model.device.type == "cuda":
             torch.cuda.synchronize()
     except (RuntimeError, ValueError) as problem:
@@ -175,13 +179,15 @@ def warm_up(model: Model, verifier: Verifier) -> None:
         ) from None
 
 
-def _run_rounds(model: Model, verifier: Verifier) -> None:
-    state, greedy = model.new_state(MAX_ROWS), Sampling(temperature=0.0)
+def run_rounds(machine: Machine, state: State) -> None:
+    """Run a round of each of `WARM_ROWS`, with the sampling that most turns will have."""
+    model = machine.model
+    sampling, num_ids = model.default_sampling, machine.tokenizer.num_ids
     for num_rows in WARM_ROWS:
         state.clear()
-        chooser = TokenChooser(greedy, model.config.vocab_size, ())
         draft, clock = Draft.chain((0,) * (num_rows - 1)), PhaseClock(model.device)
-        verifier.verify(0, draft, state, chooser, lambda _token_id, _logits: False, clock)
+        chooser = TokenChooser(sampling, num_ids, ())
+        machine.verifier.verify(0, draft, state, chooser, lambda _token_id, _logits: False, clock)
 
 
 def describe_paths(path: LinearPath) -> str:

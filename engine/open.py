@@ -117,13 +117,10 @@ def engine_of(
     Raises:
         KernelError: the GPU refuses a kernel.
     """
-    verifier = path.new_verifier(model)
-    if path.is_packed:
-        warm_up(model, verifier)
     machine = Machine(
         model=model,
         tokenizer=tokenizer,
-        verifier=verifier,
+        verifier=path.new_verifier(model),
         traffic=path.traffic_of(model),
         stop_ids=frozenset(model.stop_ids),
         max_context_tokens=max_context_tokens,
@@ -146,7 +143,10 @@ def engine_of(
         arithmetic=arithmetic,
         read_gb_s=read_bandwidth_gbps(model.device.type),
     )
-    return LocalEngine(info, machine, template, choice.profile.drafting, notices)
+    engine = LocalEngine(info, machine, template, choice.profile.drafting, notices)
+    if path.is_packed:
+        engine.warm_up(warm_up)
+    return engine
 
 
 def check_stop_ids(path: Path, stop_ids: tuple[int, ...], tokenizer: Tokenizer) -> None:

@@ -2,12 +2,13 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
 from engine.draft.choose import num_proposals, resolve_drafter, shape_notice
 from engine.errors import MemoryPlanError, RequestError, TemplateError
+from engine.model.state import State
 from engine.profile import Drafting
 from engine.text.template import ChatTemplate, Thinking
 from engine.text.transcript import Prompt, Transcript
@@ -49,6 +50,17 @@ class LocalEngine:
     def info(self) -> EngineInfo:
         """What is loaded."""
         return self._info
+
+    def warm_up(self, run: Callable[[Machine, State], None]) -> None:
+        """Let something run over the empty conversation, whose memory then is as before.
+
+        Args:
+            run: what shall run; its errors are handed on.
+        """
+        assert self._machine is not None
+        assert self._memory is not None
+        run(self._machine, self._memory.state)
+        self._memory.forget()
 
     def generate(self, request: Request, stop: threading.Event) -> Iterator[Event]:
         """Answer ``request``; see ``engine.types.ChatEngine``.

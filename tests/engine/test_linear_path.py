@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +12,14 @@ from engine import linear_path
 from engine import open as opening
 from engine.errors import CheckpointError, SettingsError
 from engine.fit import need_of
-from engine.linear_path import KernelError, LinearPath, choose_linear_path, describe_paths, warm_up
+from engine.linear_path import (
+    KernelError,
+    LinearPath,
+    choose_linear_path,
+    describe_paths,
+    run_rounds,
+    warm_up,
+)
 from engine.locate import Choice, choose
 from engine.model.config import SHAPE_DEMO
 from engine.model.footprint import weight_bytes
@@ -19,7 +27,6 @@ from engine.model.packing import Launching
 from engine.model.random import random_model
 from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings, ModelSettings, Settings, load_settings
-from engine.turn.verify import RowWalk
 from engine.types import Message, NoticeRaised, Request, Sampling
 from kernels.common.nvrtc import CompileError
 from tests.engine.model.checkpoints import TINY, write_checkpoint
@@ -107,15 +114,23 @@ def test_a_refused_launch_is_a_sentence(monkeypatch):
 
     monkeypatch.setattr(model, "step", refuse)
     with pytest.raises(KernelError, match="do not run here: launch of .* CUDA_ERROR_X.* check"):
-        warm_up(model, RowWalk(model))
+        warm_up(SimpleNamespace(model=model), model.new_state(64))
+
+
+def test_warm_rounds_leave_an_empty_conversation(packed_engine):
+    engine = packed_engine
+    engine.warm_up(run_rounds)
+    cold = run(engine, HELLO)[-1].record
+    engine.warm_up(run_rounds)
+    assert run(engine, HELLO)[-1].record.token_ids == cold.token_ids
+    assert cold.reused_tokens == 0
 
 
 HELLO = Request(messages=(Message("user", "hello"),), sampling=Sampling(seed=1), max_tokens=6)
 
 
-def test_an_engine_over_packed_weights_answers_the_same_with_and_without_drafts(
-    tmp_path, monkeypatch
-):
+@pytest.fixture
+def packed_engine(tmp_path, monkeypatch):
     config = replace(TINY, vocab_size=320, eos_ids=(302,))
     folder = write_text_files(write_checkpoint(tmp_path / "model", config, fp8=True))
     settings = Settings(model=ModelSettings(device="cpu", threads=1, context_tokens=256))
@@ -124,6 +139,13 @@ def test_an_engine_over_packed_weights_answers_the_same_with_and_without_drafts(
     engine = opening.open_engine(
         Choice(folder, PROFILES["fp8"], is_demo=False), settings, None, threading.Event()
     )
+    yield engine
+    engine.close()
+    torch.set_num_threads(before)
+
+
+def test_an_engine_over_packed_weights_answers_the_same_with_and_without_drafts(packed_engine):
+    engine = packed_engine
     records, notices = {}, []
     for drafter in ("off", "mtp", "wrong"):
         events = run(engine, replace(HELLO, drafter=drafter, keep_logits=True))
@@ -138,8 +160,6 @@ def test_an_engine_over_packed_weights_answers_the_same_with_and_without_drafts(
     moved = records["off"].rounds[0].num_bytes
     assert moved["weights"] + moved["head"] < info.weight_bytes
     assert not any("reads all weights" in one for one in notices)
-    engine.close()
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("name", ["fp8", "nvfp4", "balanced"])
