@@ -8,6 +8,8 @@ from pathlib import Path
 
 import torch
 
+from engine.draft.prices import Prices, shipped_prices
+from engine.draft.routed import Routing
 from engine.errors import CheckpointError, SettingsError
 from engine.linear_path import LinearPath, choose_linear_path, warm_up
 from engine.locate import Choice
@@ -20,11 +22,11 @@ from engine.model.footprint import kv_bytes_per_token, state_bytes, tail_bytes, 
 from engine.model.generation import read_generation
 from engine.model.loading import load_weights
 from engine.model.rows import ARITHMETIC
-from engine.profile import Formats
-from engine.settings.declared import Settings
+from engine.profile import Formats, Profile
+from engine.settings.declared import DraftSettings, Settings
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
-from engine.tiles import tile_notice, tuned_arithmetic
+from engine.tiles import TABLES, tile_notice, tuned_arithmetic
 from engine.turn.local import LocalEngine
 from engine.turn.turn import Machine
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
@@ -95,7 +97,8 @@ def open_engine(
             notices = (*notices, tile_notice(torch.cuda.get_device_capability()), said)
         notices = tuple(one for one in notices if one)
         return engine_of(
-            model, tokenizer, template, choice, path, max_context_tokens, arithmetic, notices
+            model, tokenizer, template, choice, path, max_context_tokens, arithmetic, notices,
+            routing=routing_of(settings.draft, path, choice.profile),
         )  # fmt: skip
     except BaseException:
         template.close()
@@ -111,6 +114,8 @@ def engine_of(
     max_context_tokens: int,
     arithmetic: str,
     notices: tuple[str, ...] = (),
+    *,
+    routing: Routing | None = None,
 ) -> LocalEngine:
     """Put an engine around a loaded model, and let its kernels run once.
 
@@ -125,6 +130,7 @@ def engine_of(
         stop_ids=frozenset(model.stop_ids),
         max_context_tokens=max_context_tokens,
         num_threads=torch.get_num_threads(),
+        routing=routing,
     )
     info = EngineInfo(
         model=choice.profile.title if choice.is_demo else model_name(choice.path),
@@ -147,6 +153,18 @@ def engine_of(
     if path.is_packed:
         engine.warm_up(warm_up)
     return engine
+
+
+def routing_of(draft: DraftSettings, path: LinearPath, profile: Profile) -> Routing | None:
+    """What routes the drafter ``auto``: where rows are computed together, at prices we know.
+
+    On a CPU every row costs a step, and a choice between drafters has little to win.
+    """
+    if path.launching is None or not draft.router:
+        return None
+    gpu = TABLES.get(path.launching.capability, "")
+    table = shipped_prices(gpu, profile.formats.mlp)
+    return Routing(Prices(table), profile.drafting.max_tokens) if table else None
 
 
 def check_stop_ids(path: Path, stop_ids: tuple[int, ...], tokenizer: Tokenizer) -> None:

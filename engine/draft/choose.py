@@ -3,18 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.draft.calibration import Calibration
 from engine.draft.drafter import Drafter, NoDrafter
 from engine.draft.lookup import LookupDrafter
 from engine.draft.mtp import MAX_MTP_TOKENS, MtpDrafter, MtpRows
 from engine.draft.ngrams import NgramIndex
+from engine.draft.routed import RoutedDrafter, Routing
+from engine.draft.router import Router
 from engine.draft.scripted import SHIFTS, ScriptedDrafter, Truth
 from engine.errors import RequestError, nearest
 from engine.types import DRAFTERS
 from kernels.common.tree import MAX_NODES
 
-USUAL_TOKENS = {"lookup": 15}
+USUAL_TOKENS = {"lookup": 15, "auto": MAX_NODES - 1}
 """Proposals a round where nobody says how many: a copy is long, and 16 rows cost little more than
-one."""
+one. The router weighs them itself."""
 
 USUAL_TOKENS_ELSE = 3
 
@@ -30,6 +33,8 @@ class DraftSources:
         answer_ids: what the turn has committed, as it grows.
         truth: what the target will choose, for the scripted ones.
         num_ids: ids in use.
+        calibration: of the conversation, for the router.
+        routing: what routes rounds; None where nothing does.
     """
 
     mtp: MtpRows | None
@@ -38,16 +43,29 @@ class DraftSources:
     answer_ids: Sequence[int]
     truth: Truth
     num_ids: int
+    calibration: Calibration | None = None
+    routing: Routing | None = None
 
 
-def resolve_drafter(name: str, profile_choice: str, *, has_mtp: bool) -> str:
-    """The drafter that ``name`` means: ``auto`` is the profile's, if the checkpoint can serve it.
+def resolve_drafter(name: str, profile_choice: str, *, has_mtp: bool, routes: bool = False) -> str:
+    """The drafter that ``name`` means.
+
+    ``auto`` stays ``auto`` where rounds are routed, unless the profile says ``off``; else it is the
+    profile's, if the checkpoint can serve it.
+
+    Args:
+        name: one of ``DRAFTERS``.
+        profile_choice: what the profile takes ``auto`` for.
+        has_mtp: whether the checkpoint has a head.
+        routes: whether the router runs.
 
     Raises:
         RequestError: the name is unknown, or the checkpoint has no head for it.
     """
     if name not in DRAFTERS:
         raise RequestError(f"There is no drafter '{name}'.", nearest(name, DRAFTERS))
+    if name == "auto" and routes and profile_choice != "off":
+        return name
     if name == "auto":
         cannot = profile_choice == "auto" or (profile_choice == "mtp" and not has_mtp)
         return "off" if cannot else profile_choice
@@ -90,16 +108,32 @@ def make_drafter(name: str, shape: str, sources: DraftSources) -> Drafter:
         sources: of the turn.
 
     Raises:
-        ValueError: no drafter is made by this name, or ``mtp`` has no rows.
+        ValueError: no drafter is made by this name, ``mtp`` has no rows, or ``auto`` no routing.
     """
     if name == "mtp" and sources.mtp is not None:
         return MtpDrafter(sources.mtp)
     if name == "lookup":
-        return LookupDrafter(
-            sources.ngrams, sources.prompt_ids, sources.answer_ids, branches=shape != "chain"
-        )
+        return _lookup(shape, sources)
+    if name == "auto" and sources.routing is not None and sources.calibration is not None:
+        return _routed(shape, sources, sources.routing, sources.calibration)
     if name in SHIFTS:
         return ScriptedDrafter(name, sources.truth, sources.num_ids, siblings=shape == "tree")
     if name == "off":
         return NoDrafter()
     raise ValueError(f"make_drafter: there is no '{name}' for this turn")
+
+
+def _lookup(shape: str, sources: DraftSources) -> LookupDrafter:
+    return LookupDrafter(
+        sources.ngrams, sources.prompt_ids, sources.answer_ids, branches=shape != "chain"
+    )
+
+
+def _routed(
+    shape: str, sources: DraftSources, routing: Routing, calibration: Calibration
+) -> RoutedDrafter:
+    max_steps = min(routing.max_steps, MAX_MTP_TOKENS) if sources.mtp is not None else 0
+    router = Router(routing.prices, calibration, max_steps=max_steps, branches=shape != "chain")
+    return RoutedDrafter(
+        router, _lookup(shape, sources), sources.mtp, len(sources.prompt_ids), sources.answer_ids
+    )

@@ -15,10 +15,15 @@ class Draft:
     Attributes:
         token_ids: of rows 1, 2, ...
         plan: how all rows follow each other; one row more than there are tokens.
+        drafter: who proposed them, where that differs from round to round; empty is the drafter
+            that was asked.
+        num_steps: passes through the checkpoint's MTP head that it cost.
     """
 
     token_ids: tuple[int, ...]
     plan: TreePlan
+    drafter: str = ""
+    num_steps: int = 0
 
     @staticmethod
     def chain(token_ids: Sequence[int]) -> "Draft":

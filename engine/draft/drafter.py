@@ -9,12 +9,10 @@ class Drafter(Protocol):
     """Proposes the tokens after the newest committed one.
 
     Attributes:
-        name: as in ``engine.types.DRAFTERS``.
-        uses_mtp: whether a proposal costs a pass through the checkpoint's MTP head.
+        name: what its rounds go by, unless a draft names who proposed it.
     """
 
     name: str
-    uses_mtp: bool
 
     def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:
         """Propose a chain or a tree.
@@ -35,7 +33,6 @@ class NoDrafter:
     """Plain decode: every round has one row."""
 
     name = "off"
-    uses_mtp = False
 
     def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:  # noqa: ARG002
         """Propose nothing."""

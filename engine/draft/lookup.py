@@ -4,10 +4,10 @@ import heapq
 from collections.abc import Sequence
 
 from engine.draft.draft import Draft
-from engine.draft.ngrams import NgramIndex
+from engine.draft.ngrams import Ending, NgramIndex
 
 MAX_CONTINUATIONS = 4
-"""Continuations that a tree joins."""
+"""Continuations that are looked at."""
 
 TRUST_AFTER_A_TOKEN = 0.9
 """Chance that a copy which was right goes on being right."""
@@ -30,7 +30,6 @@ class LookupDrafter:
     """
 
     name = "lookup"
-    uses_mtp = False
 
     def __init__(
         self,
@@ -48,13 +47,17 @@ class LookupDrafter:
 
     def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:  # noqa: ARG002
         """Propose ``num_tokens``, or nothing when no ending stood before."""
-        self._read_on()
-        continuations = self._index.continuations(num_tokens)
+        continuations = [one.continuation for one in self.endings(num_tokens)]
         if not continuations:
             return Draft.chain(())
         if self._branches and len(continuations) > 1:
-            return grow_tree(continuations[:MAX_CONTINUATIONS], num_tokens)
+            return grow_tree(continuations, num_tokens)
         return Draft.chain(continuations[0])
+
+    def endings(self, num_tokens: int) -> list[Ending]:
+        """Where the text ended so before, the best ``MAX_CONTINUATIONS`` places first."""
+        self._read_on()
+        return self._index.endings(num_tokens)[:MAX_CONTINUATIONS]
 
     def _read_on(self) -> None:
         """Index what was committed since the last proposal; the prompt at the first."""

@@ -1,6 +1,7 @@
 """Draft with the checkpoint's MTP head: a chain, each token from the one before."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 
 import torch
@@ -80,11 +81,11 @@ class MtpDrafter:
     """Proposes what the head predicts: always a chain, since each token needs the one before."""
 
     name = "mtp"
-    uses_mtp = True
 
     def __init__(self, rows: MtpRows) -> None:
         self._rows = rows
 
     def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:  # noqa: ARG002
         """Propose a chain of ``num_tokens``."""
-        return Draft.chain(self._rows.draft(token_id, num_tokens))
+        token_ids = self._rows.draft(token_id, num_tokens)
+        return replace(Draft.chain(token_ids), num_steps=len(token_ids))

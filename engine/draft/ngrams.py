@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 ORDERS = (8, 4, 2)
 """Lengths of the n-grams that are indexed, longest first; lengths between them are measured."""
@@ -13,6 +14,19 @@ MAX_SUFFIX = 32
 """Tokens compared to tell which place resembles the end best."""
 
 NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """An earlier place where the text ended as it ends now.
+
+    Attributes:
+        length: tokens in common.
+        continuation: what followed there.
+    """
+
+    length: int
+    continuation: tuple[int, ...]
 
 
 class NgramIndex:
@@ -70,6 +84,10 @@ class NgramIndex:
         self.extend(token_ids[common:])
 
     def continuations(self, num_tokens: int) -> list[tuple[int, ...]]:
+        """What followed the end of the text where it stood before; see ``endings``."""
+        return [one.continuation for one in self.endings(num_tokens)]
+
+    def endings(self, num_tokens: int) -> list[Ending]:
         """What followed the end of the text where it stood before, no two alike.
 
         The longest order with an earlier place decides; of its newest ``MAX_PLACES`` places, those
@@ -79,11 +97,13 @@ class NgramIndex:
         Args:
             num_tokens: length of each, 1 or more.
         """
-        found = (
-            self._from(place, num_tokens)
-            for place in sorted(self._places(), key=self._num_common, reverse=True)
-        )
-        return list(dict.fromkeys(found))
+        places = [(self._num_common(place), place) for place in self._places()]
+        places.sort(key=lambda one: one[0], reverse=True)
+        found: dict[tuple[int, ...], Ending] = {}
+        for length, place in places:
+            continuation = self._from(place, num_tokens)
+            found.setdefault(continuation, Ending(length, continuation))
+        return list(found.values())
 
     def _places(self) -> list[int]:
         """Where the longest indexed ending stood before: positions behind it, newest first."""

@@ -28,8 +28,6 @@ class ScriptedDrafter:
             tree; the chain is then half as long.
     """
 
-    uses_mtp = False
-
     def __init__(self, name: str, truth: Truth, num_ids: int, *, siblings: bool) -> None:
         self.name = name
         self._truth = truth

@@ -79,6 +79,11 @@ class DraftSettings:
         bounds=(1, 31),
         when="live",
     )
+    router: bool = setting(
+        True,
+        "let auto weigh mtp and lookup anew in every round, by what they bring and cost, on a GPU "
+        "whose prices are known; off takes the profile's drafter",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ class LocalEngine:
         self._template = template
         self._drafting = drafting
         self._notices = list(notices)
+        self._told_of_shape = ""
         self._transcript = Transcript(machine.tokenizer, template, info.max_context_tokens)
         self._memory: Memory | None = Memory(machine.model, info.max_context_tokens)
         self._busy = threading.Lock()
@@ -103,7 +104,10 @@ class LocalEngine:
         torch.set_num_threads(machine.num_threads)
         check_request(request)
         drafter = resolve_drafter(
-            request.drafter, self._drafting.drafter, has_mtp=machine.model.has_mtp
+            request.drafter,
+            self._drafting.drafter,
+            has_mtp=machine.model.has_mtp,
+            routes=machine.routing is not None,
         )
         thinking = Thinking(request.thinking, request.effort)
         prompt = self._prompt(request, thinking)
@@ -112,7 +116,7 @@ class LocalEngine:
             prompt.ids, config.vocab_size, machine.max_context_tokens,
             config.max_position_embeddings,
         )  # fmt: skip
-        notices = (_align(memory, prompt.ids), shape_notice(drafter, request.draft_shape))
+        notices = (_align(memory, prompt.ids), self._on_shape(drafter, request.draft_shape))
         num_draft_tokens = num_proposals(
             drafter, request.num_draft_tokens, self._drafting.max_tokens
         )
@@ -128,6 +132,12 @@ class LocalEngine:
         except BaseException:
             memory.spoil()
             raise
+
+    def _on_shape(self, drafter: str, shape: str) -> str:
+        """What is to say of a shape that was asked for; once, until it changes."""
+        notice, told = shape_notice(drafter, shape), self._told_of_shape
+        self._told_of_shape = notice
+        return "" if notice == told else notice
 
     def _prompt(self, request: Request, thinking: Thinking) -> Prompt:
         if request.prompt_ids is None:

@@ -6,7 +6,8 @@ from typing import Literal
 
 import torch
 
-from engine.draft.mtp import MtpRows
+from engine.draft.calibration import Calibration
+from engine.draft.mtp import MAX_MTP_TOKENS, MtpRows
 from engine.draft.ngrams import NgramIndex
 from engine.model.decoder import Model
 from engine.model.state import Snapshot
@@ -36,6 +37,7 @@ class Memory:
         ranges: how all positions were computed, in order, without gaps.
         mtp: rows of the MTP head, where the checkpoint has one.
         ngrams: of the conversation, as far as the lookup drafter has needed them.
+        calibration: how often its proposals were right, for the router.
 
     Args:
         model: the model that reads.
@@ -62,6 +64,7 @@ class Memory:
         if self.mtp is not None:
             self.mtp.rewind(0, None)
         self.ngrams = NgramIndex()
+        self.calibration = Calibration(MAX_MTP_TOKENS)
         self._marks.clear()
 
     def align(self, ids: Sequence[int]) -> int:

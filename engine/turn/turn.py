@@ -9,6 +9,7 @@ import torch
 
 from engine.draft.choose import DraftSources, make_drafter
 from engine.draft.draft import Draft
+from engine.draft.routed import Routing
 from engine.draft.scripted import Truth, replayed
 from engine.errors import EngineError
 from engine.model.decoder import Model
@@ -39,6 +40,7 @@ class Machine:
         stop_ids: end a turn.
         max_context_tokens: positions that a conversation may have.
         num_threads: CPU threads of its products.
+        routing: what routes the rounds of the drafter ``auto``; None where nothing does.
     """
 
     model: Model
@@ -48,6 +50,7 @@ class Machine:
     stop_ids: frozenset[int]
     max_context_tokens: int
     num_threads: int
+    routing: Routing | None = None
 
 
 class Turn:
@@ -96,8 +99,11 @@ class Turn:
         self._error = ""
         self.token_ids: list[int] = []
         sources = DraftSources(
-            memory.mtp, memory.ngrams, ids, self.token_ids, self._truth(), num_ids
-        )
+            memory.mtp, memory.ngrams, ids, self.token_ids, self._truth(), num_ids,
+            memory.calibration, machine.routing,
+        )  # fmt: skip
+        # what a scripted drafter takes is no price
+        self._routing = machine.routing if drafter == "auto" else None
         self._drafter = make_drafter(drafter, request.draft_shape, sources)
 
     @property
@@ -153,6 +159,9 @@ class Turn:
         self._notices += [verified.notice] if verified.notice else []
         record = self._round_record(context_tokens, draft, verified, clock)
         self._rounds.append(record)
+        if self._routing is not None:
+            prices = self._routing.prices
+            prices.observe(record.rows, context_tokens, draft.num_steps, record.ms)
         return record
 
     def _propose(self) -> Draft:
@@ -229,11 +238,10 @@ class Turn:
     def _round_record(
         self, context_tokens: int, draft: Draft, verified: Verified, clock: PhaseClock
     ) -> RoundRecord:
-        num_drafted = len(draft.token_ids) if self._drafter.uses_mtp else 0
         num_rows, num_read = draft.plan.num_nodes, len(verified.read_ids)
         return RoundRecord(
             index=len(self._rounds),
-            drafter=self._drafter.name,
+            drafter=draft.drafter or self._drafter.name,
             shape=draft.shape,
             rows=num_rows,
             tested=verified.tested,
@@ -241,7 +249,7 @@ class Turn:
             token_ids=tuple(verified.chosen),
             context_tokens=context_tokens,
             start_s=clock.began_s - self._began_s,
-            num_bytes=self._machine.traffic(context_tokens, num_rows, num_read, num_drafted),
+            num_bytes=self._machine.traffic(context_tokens, num_rows, num_read, draft.num_steps),
             ms=clock.stop(),
         )
 

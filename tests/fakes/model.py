@@ -209,14 +209,22 @@ def info_of(max_context_tokens: int) -> EngineInfo:
 
 
 def local_engine(
-    model, folder: Path, *, max_context_tokens: int = 4096, traffic=no_traffic, stop_ids=None
+    model,
+    folder: Path,
+    *,
+    max_context_tokens: int = 4096,
+    traffic=no_traffic,
+    stop_ids=None,
+    routing=None,
 ) -> LocalEngine:
     """The real engine around a model and the text files in ``folder``."""
     tokenizer = Tokenizer.load(folder, model.config.vocab_size)
     template = ChatTemplate.load(folder, tokenizer)
     if stop_ids is None:
         stop_ids = frozenset(tokenizer.control_ids[one] for one in ("<|im_end|>", "<|endoftext|>"))
-    machine = Machine(model, tokenizer, RowWalk(model), traffic, stop_ids, max_context_tokens, 1)
+    machine = Machine(
+        model, tokenizer, RowWalk(model), traffic, stop_ids, max_context_tokens, 1, routing
+    )
     return LocalEngine(info_of(max_context_tokens), machine, template, Drafting("mtp", 7))
 
 

@@ -30,7 +30,7 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
 
 @pytest.mark.parametrize(
     "module", ["engine.types", "engine.records", "engine.profile", "engine.locate",
-               "engine.settings.declared", "engine.errors"],
+               "engine.settings.declared", "engine.errors", "engine.draft.router"],
 )  # fmt: skip
 def test_the_engines_contracts_load_no_tensor_library(module):
     assert not loaded_by(f"import {module}") & set(HEAVY)

@@ -80,6 +80,20 @@ def test_auto_is_the_profiles_choice_where_the_checkpoint_can_serve_it():
     assert resolve_drafter("auto", "auto", has_mtp=True) == "off"
 
 
+def test_auto_is_routed_where_rounds_are_unless_the_profile_is_against_drafting():
+    assert resolve_drafter("auto", "mtp", has_mtp=True, routes=True) == "auto"
+    assert resolve_drafter("auto", "mtp", has_mtp=False, routes=True) == "auto"
+    assert resolve_drafter("auto", "off", has_mtp=True, routes=True) == "off"
+    assert resolve_drafter("mtp", "off", has_mtp=True, routes=True) == "mtp"
+
+
+def test_nothing_is_routed_without_prices():
+    rows = MtpRows(FakeModel(lambda _: 0, guess=lambda _: 0).mtp, 10)
+    sources = DraftSources(rows, NgramIndex(), (1,), [2], TRUTH, 99)
+    with pytest.raises(ValueError, match="no 'auto' for this turn"):
+        make_drafter("auto", "auto", sources)
+
+
 def test_a_round_proposes_what_its_drafter_can():
     assert [num_proposals(one, None, 7) for one in ("mtp", "lookup", "replay")] == [3, 15, 3]
     assert [num_proposals(one, 99, 31) for one in ("mtp", "lookup", "replay")] == [7, 31, 31]

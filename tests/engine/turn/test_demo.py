@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from engine.draft.prices import Prices, shipped_prices
+from engine.draft.routed import Routing
 from engine.locate import Choice
 from engine.open import open_engine
 from engine.profile import get_profile, load_profiles, profile_folder
@@ -26,6 +28,16 @@ def engine():
     yield engine
     engine.close()
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def routed(engine):
+    """The same engine, its rounds routed at the prices of an H200."""
+    machine = engine._machine
+    prices = Prices(shipped_prices("sm_90", "fp8_block"), learns=False)
+    engine._machine = replace(machine, routing=Routing(prices, max_steps=7))
+    yield engine
+    engine._machine = machine
 
 
 def talk(engine, sampling: Sampling, drafter: str):
@@ -58,6 +70,30 @@ def test_a_conversation_has_the_same_bits_with_and_without_drafting(engine, name
     assert sum(len(one.token_ids) for one in rounds) / len(rounds) > 1.5
 
 
+def tokens_in(record) -> float:
+    """Committed tokens a round."""
+    return sum(len(one.token_ids) for one in record.rounds) / len(record.rounds)
+
+
+def test_a_routed_conversation_has_the_same_bits_and_takes_what_serves_it_best(routed):
+    """At an H200's prices: MTP for what is new, copies of what was said."""
+    question = Message("user", QUESTIONS[1])
+    request = Request(messages=(question,), sampling=Sampling(temperature=0.0), keep_logits=True)
+    plain = run(routed, replace(request, drafter="off"))[-1].record
+    again = replace(request, messages=(question, Message("assistant", plain.text), question))
+    names: list[set[str]] = []
+    for asked in (request, again):
+        one, other, head = (
+            run(routed, replace(asked, drafter=name))[-1].record for name in ("off", "auto", "mtp")
+        )
+        assert other.token_ids == one.token_ids
+        assert torch.equal(other.logits, one.logits)
+        assert tokens_in(other) > tokens_in(head)
+        names.append({round_.drafter for round_ in other.rounds})
+    assert "mtp" in names[0]
+    assert names[1] == {"lookup"}
+
+
 def test_turns_go_on_from_each_other(engine):
     turns = talk(engine, Sampling(temperature=0.0), "auto")
     before = None
@@ -83,9 +119,8 @@ def test_a_text_that_is_asked_for_again_takes_few_rounds(engine):
     assert {one.token_ids for one in records.values()} == {first.token_ids}
 
     def tokens_a_round(drafter: str) -> float:
-        rounds = records[drafter].rounds
-        assert {one.drafter for one in rounds} == {drafter}
-        return sum(len(one.token_ids) for one in rounds) / len(rounds)
+        assert {one.drafter for one in records[drafter].rounds} == {drafter}
+        return tokens_in(records[drafter])
 
     assert tokens_a_round("off") == 1
     assert tokens_a_round("mtp") > 1.5

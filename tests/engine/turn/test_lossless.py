@@ -2,11 +2,14 @@
 
 import hashlib
 import math
+from dataclasses import replace
 from functools import cache
 
 import pytest
 import torch
 
+from engine.draft.prices import ROW_CLASSES, Prices, PriceTable
+from engine.draft.routed import Routing
 from engine.model.config import SHAPE_DEMO
 from engine.model.footprint import round_bytes, weight_bytes
 from engine.model.random import random_model
@@ -115,6 +118,46 @@ def test_drafting_changes_no_bit(plain, drafted, prompt, sampling, drafter, shap
         assert len(rounds) == math.ceil((NUM_TOKENS - 1) / (in_a_round + 1))
     if drafter == "half":
         assert [one.accepted for one in rounds[:4]] == [in_a_round, 0, in_a_round, 0]
+
+
+@pytest.fixture(scope="module")
+def routed(engine):
+    """The same engine, its rounds routed as if rows were nearly free and never timed."""
+    table = PriceTable("bf16", (1, 32), (10.0, 20.0), 1024, 0.0, 0.1)
+    routing = Routing(Prices(table, learns=False), max_steps=7)
+    machine = engine._machine
+
+    @cache
+    def of(prompt: int, sampling: Sampling, shape: str):
+        engine._machine = replace(machine, routing=routing)
+        try:
+            return answer(engine, prompt, sampling, drafter="auto", draft_shape=shape)
+        finally:
+            engine._machine = machine
+
+    return of
+
+
+@pytest.mark.parametrize("shape", ["auto", "chain"])
+@pytest.mark.parametrize(("prompt", "sampling"), CASES, ids=IDS)
+def test_routing_changes_no_bit(plain, routed, prompt, sampling, shape):
+    wanted, got = plain(prompt, sampling), routed(prompt, sampling, shape)
+    assert (got.error, len(got.token_ids)) == ("", NUM_TOKENS)
+    assert got.token_ids == wanted.token_ids
+    assert digest(got) == digest(wanted)
+    assert {one.rows for one in got.rounds} <= set(ROW_CLASSES)
+    assert shape == "auto" or {one.shape for one in got.rounds} == {"chain"}
+
+
+def test_rounds_were_routed(routed):
+    """What the cases above held: drafts of both and of each, trees, copies, and plain rounds."""
+    rounds = [one for case in CASES for one in routed(*case, "auto").rounds]
+    assert {one.drafter for one in rounds} == {"mtp", "lookup", "mtp+lookup", "off"}
+    assert {one.shape for one in rounds} == {"chain", "tree"}
+    for shape in ("chain", "tree"):
+        copied = [one for one in rounds if (one.drafter, one.shape) == ("lookup", shape)]
+        assert sum(one.accepted for one in copied) > 0
+    assert all((one.rows == 1) == (one.drafter == "off") for one in rounds)
 
 
 def test_lookup_copied_and_branched(drafted):

@@ -427,3 +427,13 @@ def test_no_draft_changes_a_turn(folder, data):
     assert (drafted.text, drafted.finish_reason) == (plain.text, plain.finish_reason)
     assert torch.equal(drafted.logits, plain.logits)
     assert drafted.ranges == plain.ranges
+
+
+def test_a_shape_that_changes_nothing_is_told_once(folder):
+    engine = local_engine(FakeModel(counting, guess=counting), folder)
+    told = []
+    for _ in range(2):
+        events, _record = ask(engine, drafter="mtp", draft_shape="tree", max_tokens=3)
+        told.append([one.text for one in events if isinstance(one, NoticeRaised)])
+    assert ["chains" in text for text in told[0]] == [True]
+    assert not any("chains" in text for text in told[1])

@@ -1,0 +1,139 @@
+"""How often proposals are right: learned from what the target chose, and from nothing else.
+
+A proposal is tested when the target chose a token behind the path that leads to it, whether it was
+verified, pruned or never taken. So both drafters are scored in every round in which they said
+something, and neither starves because the other is chosen. What lies behind a wrong token, or
+beyond the committed ones, was not tested and teaches nothing.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from engine.draft.ngrams import Ending
+
+FORGETTING = 1 - 1 / 32
+"""Weight of all earlier tests when another one comes: about 32 of them count."""
+
+PRIOR_TESTS = 4.0
+"""Tests that a prior weighs as much as, before it is forgotten as tests are."""
+
+MTP_PRIOR = 0.75
+"""Chance of the head's first token before any test: a guess."""
+
+MTP_DEPTH_PRIOR = 0.9
+"""Chance of a depth over that of the depth before, where it was not tested: a guess."""
+
+LOOKUP_PRIORS = {
+    2: 0.3, 3: 0.4, 4: 0.5, 6: 0.6, 8: 0.75, 12: 0.85, 16: 0.9, 24: 0.93, 32: 0.95,
+}  # fmt: skip
+"""Tokens that an ending has in common with an earlier one -> chance of what followed there, for so
+many and more, before any test: guesses. Lookup finds none of fewer."""
+
+LONGEST_ENDING = max(LOOKUP_PRIORS)
+"""Tokens in common beyond which nothing is told apart."""
+
+_CLASSES = [
+    max(bisect_right(tuple(LOOKUP_PRIORS), length) - 1, 0) for length in range(LONGEST_ENDING + 1)
+]
+
+FIRST_GAP = 8
+"""Rounds until a drafter that does not pay is tried again."""
+
+LONGEST_GAP = 512
+
+
+class Chance:
+    """The share of right proposals; a test counts less with each one that follows it."""
+
+    __slots__ = ("_hits", "_prior_tests", "_tests")
+
+    def __init__(self) -> None:
+        self._hits = self._tests = 0.0
+        self._prior_tests = PRIOR_TESTS
+
+    def given(self, prior: float) -> float:
+        """The chance, where ``prior`` was believed before the first test."""
+        weighed = self._hits + self._prior_tests * prior
+        return weighed / (self._tests + self._prior_tests)
+
+    def note(self, *, hit: bool) -> None:
+        """Take in a test."""
+        self._hits = self._hits * FORGETTING + hit
+        self._tests = self._tests * FORGETTING + 1
+        self._prior_tests *= FORGETTING
+
+
+class Calibration:
+    """Chances of both drafters in one conversation, and when to try the MTP head again.
+
+    Attributes:
+        probe: of the MTP head; lookup needs none, since it is scored in every round.
+
+    Args:
+        max_steps: most tokens of the MTP head.
+    """
+
+    def __init__(self, max_steps: int) -> None:
+        self.probe = Probe()
+        self._mtp = [Chance() for _ in range(max_steps)]
+        self._lookup = [Chance() for _ in LOOKUP_PRIORS]
+
+    def mtp_chances(self) -> list[float]:
+        """Chance of each depth of the head's chain, where the depths before it are right."""
+        chances: list[float] = []
+        prior = MTP_PRIOR
+        for one in self._mtp:
+            chances.append(one.given(prior))
+            prior = chances[-1] * MTP_DEPTH_PRIOR
+        return chances
+
+    def lookup_chances(self) -> list[float]:
+        """Chance of what followed an earlier ending, by tokens in common, 0 to ``LONGEST_ENDING``.
+
+        A copy that goes on has one more token in common each time, so a deeper token has the chance
+        of a longer ending, where the tokens before it are right.
+        """
+        priors = LOOKUP_PRIORS.values()
+        by_class = [one.given(prior) for one, prior in zip(self._lookup, priors, strict=True)]
+        return [by_class[one] for one in _CLASSES]
+
+    def learn_mtp(self, token_ids: Sequence[int], committed: Sequence[int]) -> None:
+        """Score the head's chain against what was committed after it was made."""
+        for depth, (drafted, chosen) in enumerate(zip(token_ids, committed, strict=False)):
+            self._mtp[depth].note(hit=drafted == chosen)
+            if drafted != chosen:
+                return
+
+    def learn_lookup(self, endings: Sequence[Ending], committed: Sequence[int]) -> None:
+        """Score what lookup found, the longest ending first, against what was committed."""
+        for depth, chosen in enumerate(committed):
+            endings = [one for one in endings if depth < len(one.continuation)]
+            if not endings:
+                return
+            longest = min(endings[0].length + depth, LONGEST_ENDING)
+            endings = [one for one in endings if one.continuation[depth] == chosen]
+            self._lookup[_CLASSES[longest]].note(hit=bool(endings))
+
+
+class Probe:
+    """When a drafter that does not pay is tried again: after twice as many rounds each time."""
+
+    def __init__(self) -> None:
+        self._gap = FIRST_GAP
+        self._num_rounds = 0
+
+    def pays(self) -> None:
+        """The drafter pays: should it cease to, it is soon tried again."""
+        self._gap, self._num_rounds = FIRST_GAP, 0
+
+    def is_due(self) -> bool:
+        """Count a round in which the drafter does not pay; whether to try it in this one."""
+        self._num_rounds += 1
+        if self._num_rounds < self._gap:
+            return False
+        self._gap, self._num_rounds = min(self._gap * 2, LONGEST_GAP), 0
+        return True
+
+    def was_right(self) -> None:
+        """The try went well, so another one comes at once."""
+        self._gap, self._num_rounds = 1, 0

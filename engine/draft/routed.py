@@ -1,0 +1,69 @@
+"""The drafter behind ``auto`` where a round's rows are computed together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from engine.draft.draft import Draft
+from engine.draft.lookup import LookupDrafter
+from engine.draft.mtp import MtpRows
+from engine.draft.prices import Prices
+from engine.draft.router import Router
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """What routing needs that outlives conversations.
+
+    Attributes:
+        prices: of this machine, which its rounds correct.
+        max_steps: most tokens that the MTP head may propose a round.
+    """
+
+    prices: Prices
+    max_steps: int
+
+
+class RoutedDrafter:
+    """Proposes what the router chooses; each draft names who proposed it.
+
+    The last round of a turn teaches nothing: it is scored when the next one is proposed.
+
+    Args:
+        router: of the turn.
+        lookup: of the turn.
+        mtp: rows of the checkpoint's head, where it has one.
+        num_prompt: tokens of the prompt.
+        answer_ids: what the turn has committed, as it grows.
+    """
+
+    name = "off"
+
+    def __init__(
+        self,
+        router: Router,
+        lookup: LookupDrafter,
+        mtp: MtpRows | None,
+        num_prompt: int,
+        answer_ids: Sequence[int],
+    ) -> None:
+        self._router = router
+        self._lookup = lookup
+        self._mtp = mtp
+        self._num_prompt = num_prompt
+        self._answer_ids = answer_ids
+        self._num_known = 0
+
+    def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:
+        """Propose what pays best, which may be nothing."""
+        self._router.learn(self._answer_ids[self._num_known : num_generated])
+        self._num_known = num_generated
+        endings = self._lookup.endings(num_tokens)
+        context_tokens = self._num_prompt + num_generated - 1  # ``token_id`` is not read yet
+        chosen = self._router.propose(
+            endings, context_tokens, num_tokens, lambda steps: self._run_head(token_id, steps)
+        )
+        draft = Draft.tree(chosen.token_ids, chosen.parents)
+        return replace(draft, drafter=chosen.drafter, num_steps=chosen.num_steps)
+
+    def _run_head(self, token_id: int, num_steps: int) -> list[int]:
+        return self._mtp.draft(token_id, num_steps) if self._mtp is not None else []

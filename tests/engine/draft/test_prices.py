@@ -1,0 +1,138 @@
+"""A round's price: what the table says, and what measured rounds make of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.draft.prices import DOUBT, ROW_CLASSES, Prices, PriceTable, shipped_prices
+from kernels.common.tree import MAX_NODES
+
+TABLE = PriceTable("fp8_block", (1, 4, 16, 32), (6.0, 9.0, 15.0, 31.0), 1024, 0.5, 0.25)
+
+
+def at(prices: Prices, rows: int, context_tokens: int = 1024) -> float:
+    return prices.verify_ms(context_tokens)[ROW_CLASSES.index(rows)]
+
+
+def timed(prices: Prices, rows: int, ms: float, times: int = 1, context_tokens: int = 1024) -> None:
+    for _ in range(times):
+        prices.observe(rows, context_tokens, 0, {"draft": 0.0, "verify": ms})
+
+
+def test_rows_between_two_that_were_timed_cost_in_proportion():
+    prices = Prices(TABLE)
+    assert [at(prices, rows) for rows in (1, 2, 4, 8, 16, 24, 32)] == [6, 7, 9, 11, 15, 23, 31]
+
+
+def test_a_context_costs_what_its_bytes_cost():
+    prices = Prices(TABLE)
+    assert at(prices, 4, 0) == at(prices, 4, 1024) == 9
+    assert at(prices, 4, 1024 + 2048) == 10
+
+
+def test_a_draft_costs_its_steps():
+    assert Prices(TABLE).draft_ms() == [0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75]
+
+
+def test_the_median_of_recent_rounds_is_believed_and_an_outlier_is_not():
+    prices = Prices(TABLE)
+    timed(prices, 4, 900.0)  # captured its graph
+    assert at(prices, 4) == 9
+    timed(prices, 4, 10.0, times=4)
+    assert at(prices, 4) == pytest.approx(10)
+    timed(prices, 4, 900.0, times=2)
+    assert at(prices, 4) == pytest.approx(10)
+
+
+def test_what_was_never_timed_is_as_much_dearer_as_its_neighbour():
+    prices = Prices(TABLE)
+    timed(prices, 1, 60.0, times=DOUBT + 1)
+    assert at(prices, 32) == pytest.approx(310)
+    assert at(prices, 1) == pytest.approx(60)
+
+
+def test_where_a_guess_and_a_measurement_disagree_the_measurement_is_right():
+    """A guess of 46 ms for 24 rows lies between 60 ms of one row and 62 ms of 32."""
+    prices = Prices(TABLE)
+    timed(prices, 1, 60.0, times=DOUBT + 1)
+    timed(prices, 32, 62.0, times=9)
+    ladder = prices.verify_ms(1024)
+    assert (ladder[0], ladder[-1]) == pytest.approx((60, 62))
+    assert all(60 <= one <= 62 for one in ladder)
+
+
+def test_rows_that_nobody_needs_could_fill_up_a_class():
+    prices = Prices(TABLE)
+    timed(prices, 4, 90.0, times=9)
+    timed(prices, 8, 11.0, times=9)
+    assert at(prices, 4) == at(prices, 8) == pytest.approx(11)
+
+
+def test_a_growing_context_is_not_taken_for_a_slower_machine():
+    prices = Prices(TABLE)
+    timed(prices, 4, 10.0, times=5, context_tokens=3072)
+    assert at(prices, 4) == pytest.approx(9)
+
+
+def test_rows_between_classes_teach_nothing():
+    prices = Prices(TABLE)
+    timed(prices, 9, 900.0, times=9)
+    assert prices.verify_ms(0) == Prices(TABLE).verify_ms(0)
+
+
+def test_steps_are_priced_without_the_hosts_part_of_a_draft():
+    prices = Prices(TABLE)
+    timed(prices, 1, 6.0)
+    for _ in range(3):
+        prices.observe(1, 0, 0, {"draft": 0.1, "verify": 6.0})
+    for _ in range(3):
+        prices.observe(4, 0, 2, {"draft": 1.1, "verify": 9.0})
+    assert prices.draft_ms() == pytest.approx([0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5])
+
+
+def test_frozen_prices_learn_nothing():
+    prices = Prices(TABLE, learns=False)
+    timed(prices, 4, 900.0, times=9)
+    assert at(prices, 4) == 9
+
+
+ROUNDS = st.tuples(
+    st.integers(1, 32), st.integers(0, 40_000), st.integers(0, 7),
+    st.fixed_dictionaries({"draft": st.floats(0, 1e4), "verify": st.floats(0.01, 1e4)}),
+)  # fmt: skip
+
+
+@given(st.lists(ROUNDS, max_size=30), st.integers(0, 40_000))
+def test_more_rows_or_steps_never_cost_less_whatever_was_measured(rounds, context_tokens):
+    prices = Prices(TABLE)
+    for one in rounds:
+        prices.observe(*one)
+    for ladder in (prices.verify_ms(context_tokens), prices.draft_ms()):
+        assert ladder == sorted(ladder)
+
+
+@pytest.mark.parametrize("gpu", ["sm_90", "sm_121"])
+@pytest.mark.parametrize("weight_format", ["nvfp4", "fp8_block", "bf16"])
+def test_shipped_tables_climb_and_say_where_they_come_from(gpu, weight_format):
+    table = shipped_prices(gpu, weight_format)
+    assert table is not None
+    assert len(table.rows) == len(table.verify_ms) > 1
+    assert list(table.rows) == sorted(set(table.rows))
+    assert list(table.verify_ms) == sorted(table.verify_ms)
+    guessed = {one.split(":")[0] for one in table.estimated}
+    assert {"mtp_ms", "context_ms"} <= guessed <= {"mtp_ms", "context_ms", "verify_ms"}
+    assert ("verify_ms" in guessed) == (table.source == "not measured")
+
+
+def test_an_h200_costs_what_it_was_measured_to_cost():
+    prices = Prices(shipped_prices("sm_90", "nvfp4"))
+    assert [at(prices, rows) for rows in (1, 4, 16, 32)] == [6.1, 6.7, 9.2, 16.2]
+
+
+def test_an_unknown_gpu_or_format_has_no_table():
+    assert shipped_prices("sm_80", "bf16") is shipped_prices("sm_90", "int3") is None
+
+
+def test_classes_reach_the_largest_tree():
+    assert ROW_CLASSES[0] == 1
+    assert ROW_CLASSES[-1] == MAX_NODES

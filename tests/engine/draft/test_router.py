@@ -1,0 +1,267 @@
+"""The router buys the most tokens a millisecond, by what it has seen and nothing else."""
+
+import random
+import statistics
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.draft.calibration import FIRST_GAP, LONGEST_GAP, LOOKUP_PRIORS, Calibration
+from engine.draft.ngrams import Ending
+from engine.draft.prices import ROW_CLASSES, Prices, PriceTable, shipped_prices
+from engine.draft.router import Router
+
+MILLISECOND_A_ROW = PriceTable("bf16", (1, 32), (10.0, 41.0), 1024, 0.0, 1.0)
+ROWS_COST_AS_MUCH_AS_ROUNDS = PriceTable("bf16", (1, 32), (10.0, 320.0), 1024, 0.0, 1.0)
+H200 = shipped_prices("sm_90", "nvfp4")
+COPY = Ending(32, tuple(range(100, 131)))
+
+
+def new_router(table=MILLISECOND_A_ROW, *, max_steps=7, branches=True) -> Router:
+    prices = Prices(table, learns=False)
+    return Router(prices, Calibration(7), max_steps=max_steps, branches=branches)
+
+
+def head(*token_ids):
+    return lambda num_steps: token_ids[:num_steps]
+
+
+def no_head(num_steps):
+    raise AssertionError("the head ran")
+
+
+def test_a_chain_is_as_long_as_it_pays():
+    """By the priors 0.75, 0.675, 0.6075, in tokens a millisecond.
+
+    No draft: 1 / 10. One token: 1.75 / (11 + 1) = 0.146. Two: (1.75 + 0.506) / (12 + 2) = 0.161.
+    Three: (2.256 + 0.308) / (13 + 3) = 0.160.
+    """
+    chosen = new_router().propose([], 0, 31, head(*range(7)))
+    assert (chosen.token_ids, chosen.parents) == ((0, 1), (0, 1))
+    assert (chosen.drafter, chosen.num_steps) == ("mtp", 2)
+    assert chosen.expected_tokens == pytest.approx(1 + 0.75 + 0.75 * 0.675)
+    assert chosen.expected_ms == pytest.approx(14)
+
+
+def test_nothing_is_proposed_where_nothing_pays():
+    """1.75 / (20 + 1) = 0.083 and 1.95 / 20 = 0.0975 are less than 1 / 10."""
+    chosen = new_router(ROWS_COST_AS_MUCH_AS_ROUNDS).propose([COPY], 0, 31, no_head)
+    assert (chosen.token_ids, chosen.drafter, chosen.num_steps) == ((), "off", 0)
+    assert (chosen.expected_tokens, chosen.expected_ms) == (1, 10)
+
+
+def test_a_copy_is_as_long_as_it_pays_and_the_head_rests():
+    sure = LOOKUP_PRIORS[32]
+
+    def rate(rows: int) -> float:
+        return sum(sure**depth for depth in range(rows)) / (9 + rows)
+
+    chosen = new_router().propose([COPY], 0, 31, no_head)
+    assert len(chosen.token_ids) + 1 == max(ROW_CLASSES, key=rate) == 16
+    assert chosen.token_ids == COPY.continuation[:15]
+    assert (chosen.drafter, chosen.num_steps) == ("lookup", 0)
+
+
+def test_both_share_a_tree_where_each_adds_to_the_other():
+    endings = [Ending(6, (5, 6, 7, 8)), Ending(4, (9, 6, 7, 8))]
+    chosen = new_router(H200).propose(endings, 0, 31, head(5, 1, 2, 3, 4))
+    assert chosen.drafter == "mtp+lookup"
+    children = {
+        (parent, token_id)
+        for parent, token_id in zip(chosen.parents, chosen.token_ids, strict=True)
+    }
+    row_of_5 = chosen.token_ids.index(5) + 1
+    assert chosen.parents[row_of_5 - 1] == 0  # once, though both proposed it
+    assert chosen.token_ids.count(5) == 1
+    assert {(row_of_5, 1), (row_of_5, 6)} <= children
+
+
+def test_a_chain_is_of_one_drafter():
+    endings = [Ending(6, (5, 6, 7, 8)), Ending(4, (9, 6, 7, 8))]
+    chosen = new_router(H200, branches=False).propose(endings, 0, 31, head(5, 1, 2, 3, 4))
+    assert chosen.parents == tuple(range(len(chosen.token_ids)))
+    assert chosen.drafter in ("mtp", "lookup")
+
+
+def test_a_head_that_says_nothing_costs_nothing():
+    chosen = new_router().propose([], 0, 31, head())
+    assert (chosen.drafter, chosen.num_steps, chosen.expected_ms) == ("off", 0, 10)
+
+
+def follow(chosen, truth) -> list[int]:
+    """The tokens that a target commits which wants ``truth``."""
+    rows = {
+        (parent, token_id): row
+        for row, (parent, token_id) in enumerate(
+            zip(chosen.parents, chosen.token_ids, strict=True), start=1
+        )
+    }
+    row, committed = 0, []
+    for token_id in truth:
+        committed.append(token_id)
+        if (row, token_id) not in rows:
+            break
+        row = rows[row, token_id]
+    return committed
+
+
+def play(router, num_rounds, guess, *, endings=lambda truth: [], draw=None):
+    """Rounds of a target that wants other tokens each time; what was proposed in each."""
+    draw = draw or random.Random(0)
+    proposals = []
+    for _ in range(num_rounds):
+        truth = [draw.randrange(1000) for _ in range(40)]
+        chain = [guess(token_id) for token_id in truth]
+        chosen = router.propose(endings(truth), 0, 31, head(*chain))
+        router.learn(follow(chosen, truth))
+        proposals.append(chosen)
+    return proposals
+
+
+def wrong(token_id):
+    return token_id + 1
+
+
+def right(token_id):
+    return token_id
+
+
+def test_a_head_that_is_always_right_grows_to_its_limit():
+    steps = [one.num_steps for one in play(new_router(H200), 40, right)]
+    assert steps[-1] == 7
+    assert steps == sorted(steps)
+    assert play(new_router(H200, max_steps=4), 40, right)[-1].num_steps == 4
+
+
+def test_a_head_that_is_always_wrong_is_dropped_and_probed_ever_more_rarely():
+    steps = [one.num_steps for one in play(new_router(H200), 2000, wrong)]
+    first_off = steps.index(0)
+    assert first_off < 40
+    assert set(steps[first_off:]) == {0, 1}
+    tried = [at for at, number in enumerate(steps) if number and at > first_off]
+    gaps = [later - one for one, later in pairwise(tried)]
+    assert tried[0] - first_off == FIRST_GAP - 1
+    assert gaps[:7] == [16, 32, 64, 128, 256, LONGEST_GAP, LONGEST_GAP]
+
+
+def test_a_dropped_head_that_mends_is_taken_up_again():
+    """The first try after it has mended may be long in coming; then a few rounds are enough."""
+    router = new_router()
+    play(router, 1000, wrong)
+    steps = [one.num_steps for one in play(router, 600, right)]
+    first = next(at for at, number in enumerate(steps) if number)
+    assert first > FIRST_GAP
+    assert all(steps[first + 20 :])
+    assert steps[-1] == 7
+
+
+def test_a_head_that_paid_meanwhile_is_soon_tried_again():
+    router = new_router(H200)
+    play(router, 400, wrong)
+    play(router, 300, right)
+    steps = [one.num_steps for one in play(router, 200, wrong)]
+    first_off = steps.index(0)
+    assert steps[first_off:].index(1) == FIRST_GAP - 1
+
+
+def test_a_head_that_is_merely_beaten_is_not_probed():
+    def copied(truth):
+        return [Ending(32, tuple(truth[:31]))]
+
+    proposals = play(new_router(H200), 100, right, endings=copied)
+    assert {(one.drafter, one.num_steps) for one in proposals} == {("lookup", 0)}
+
+
+def test_a_probe_that_may_not_branch_is_scored_and_leaves_the_copy_alone():
+    router = new_router(H200, branches=False)
+    play(router, 60, wrong)
+
+    def copied(truth):
+        return [Ending(32, tuple(truth[:31]))]
+
+    proposals = play(router, 200, right, endings=copied)
+    tried = [one for one in proposals if one.num_steps]
+    assert tried
+    assert {one.drafter for one in proposals} == {"lookup"}
+    assert router._calibration.mtp_chances()[0] > 0.1
+
+
+def test_lookup_that_is_always_wrong_is_dropped_and_comes_back_when_it_is_right():
+    """It is scored in plain rounds too, so it needs no probe."""
+    router = new_router(H200, max_steps=0)
+
+    def misread(truth):
+        return [Ending(8, tuple(wrong(one) for one in truth[:31]))]
+
+    def read(truth):
+        return [Ending(8, tuple(truth[:31]))]
+
+    assert play(router, 60, wrong, endings=misread)[-1].drafter == "off"
+    assert play(router, 20, wrong, endings=read)[-1].drafter == "lookup"
+
+
+def test_a_round_is_learned_from_once():
+    router = new_router()
+    router.propose([], 0, 31, head(1, 2))
+    router.learn([1, 2, 3])
+    before = router._calibration.mtp_chances()
+    router.learn([1, 2, 3])
+    assert router._calibration.mtp_chances() == before
+
+
+ENDINGS = st.lists(
+    st.builds(
+        Ending, st.integers(1, 40), st.lists(st.integers(0, 3), min_size=1, max_size=31).map(tuple)
+    ),
+    max_size=4,
+)
+ROUNDS = st.lists(
+    st.tuples(
+        ENDINGS, st.integers(0, 40_000), st.integers(1, 40),
+        st.lists(st.integers(0, 3), min_size=7, max_size=7),
+        st.lists(st.integers(0, 3), min_size=1, max_size=32),
+    ),
+    max_size=12,
+)  # fmt: skip
+TABLES = st.sampled_from([H200, MILLISECOND_A_ROW, ROWS_COST_AS_MUCH_AS_ROUNDS])
+
+
+@given(ROUNDS, TABLES, st.integers(0, 7), st.booleans())
+def test_any_round_keeps_to_its_room_and_repeats_itself(rounds, table, max_steps, branches):
+    """Two routers that saw the same rounds propose the same."""
+    one, other = (new_router(table, max_steps=max_steps, branches=branches) for _ in range(2))
+    for endings, context_tokens, room, chain, committed in rounds:
+        chosen = one.propose(endings, context_tokens, room, head(*chain))
+        assert chosen == other.propose(endings, context_tokens, room, head(*chain))
+        assert len(chosen.token_ids) <= room
+        assert len(chosen.token_ids) + 1 in ROW_CLASSES
+        assert chosen.num_steps <= min(max_steps, room)
+        assert (chosen.drafter == "off") == (not chosen.token_ids)
+        assert branches or chosen.parents == tuple(range(len(chosen.parents)))
+        assert 1 <= chosen.expected_tokens <= len(chosen.token_ids) + 1
+        one.learn(committed)
+        other.learn(committed)
+
+
+@pytest.mark.timing
+@pytest.mark.parametrize("kind", ["head", "copy", "places that differ"])
+def test_a_decision_takes_less_than_a_fifth_of_a_millisecond(kind):
+    draw = random.Random(0)
+    router = new_router(H200)
+    taken: list[float] = []
+    for _ in range(200):
+        truth = [draw.randrange(1000) for _ in range(40)]
+        places = {"head": 0, "copy": 1, "places that differ": 4}[kind]
+        cuts = [31 if kind == "copy" else draw.randrange(1, 12) for _ in range(places)]
+        endings = [
+            Ending(20 - rank, (*truth[:cut], *(wrong(one) for one in truth[cut:31])))
+            for rank, cut in enumerate(cuts)
+        ]
+        began = time.perf_counter()
+        chosen = router.propose(endings, 2000, 31, head(*truth))
+        router.learn(follow(chosen, truth))
+        taken.append(time.perf_counter() - began)
+    assert statistics.median(taken) < 0.2e-3
