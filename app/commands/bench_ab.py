@@ -7,11 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app.commands import bench_figures, options
-from app.output_file import check_output
 from app.report import FAILED, OK, say
-from app.streams import write_data
-from engine.profile import get_profile, load_profiles
-from engine.settings.declared import load_settings
 
 
 def bench_ab(
@@ -31,10 +27,7 @@ def bench_ab(
 
     Exit code 1 when the two choose other tokens, or from other logits where they must be equal.
     """
-    if file is not None:
-        check_output("--json", file)
-    settings, _ = load_settings(options.as_settings({"model.device": device}, None))
-    chosen = get_profile(profile, load_profiles(settings.config_dir))
+    settings, chosen = bench_figures.prepare(profile, device, file)
     from engine import bench_ab as bench
     from engine.open import choose_device
     from engine.switches import parse_switch
@@ -50,14 +43,10 @@ def bench_ab(
         progress=say,
         settings=settings,
     )
-    for notice in result["notices"]:
-        say(notice)
     for name in ("base", "candidate"):
         if name in result:
             result[name] = asdict(result[name])
-    write_data("\n".join(_table(result)) + "\n")
-    if file is not None:
-        bench_figures.write_figures(file, result)
+    bench_figures.show(result, _table(result), file)
     return FAILED if result["fault"] else OK
 
 

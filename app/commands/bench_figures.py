@@ -1,19 +1,43 @@
 """What the benches share: options, numbers between commas, headings, figures as JSON."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from app.commands import options
+from app.output_file import check_output
 from app.report import say
+from app.streams import write_data
 from engine.errors import OutputError, RequestError
+from engine.profile import Profile as WeightProfile
+from engine.profile import get_profile, load_profiles
+from engine.settings.declared import Settings, load_settings
 
 Shape = Annotated[str, typer.Option("--shape", help="27b or demo.", metavar="NAME")]
 Profile = Annotated[str, typer.Option("--profile", help="Weight profile.", metavar="NAME")]
 File = Annotated[
     Path | None, typer.Option("--json", help="Write the figures to FILE.", metavar="FILE")
 ]
+
+
+def prepare(profile: str, device: str | None, file: Path | None) -> tuple[Settings, WeightProfile]:
+    """Read the settings and the profile of a bench, after a look at where its figures shall go."""
+    if file is not None:
+        check_output("--json", file)
+    settings, _ = load_settings(options.as_settings({"model.device": device}, None))
+    return settings, get_profile(profile, load_profiles(settings.config_dir))
+
+
+def show(result: dict[str, Any], table: Iterable[str], file: Path | None) -> None:
+    """Say a bench's notices, print its table and write its figures."""
+    for notice in result["notices"]:
+        say(notice)
+    write_data("\n".join(table) + "\n")
+    if file is not None:
+        write_figures(file, result)
 
 
 def parse_numbers(option: str, text: str) -> list[int]:

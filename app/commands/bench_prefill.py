@@ -7,11 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app.commands import bench_figures, options
-from app.output_file import check_output
 from app.report import OK, say
-from app.streams import write_data
-from engine.profile import get_profile, load_profiles
-from engine.settings.declared import load_settings
 
 
 def bench_prefill(
@@ -24,10 +20,7 @@ def bench_prefill(
 ) -> int:
     """Time the reading of prompts by a model with random weights."""
     lengths = bench_figures.parse_numbers("--tokens", tokens)
-    if file is not None:
-        check_output("--json", file)
-    settings, _ = load_settings(options.as_settings({"model.device": device}, None))
-    chosen = get_profile(profile, load_profiles(settings.config_dir))
+    settings, chosen = bench_figures.prepare(profile, device, file)
     from engine import bench_prefill as bench
     from engine.open import choose_device
 
@@ -40,12 +33,8 @@ def bench_prefill(
         progress=say,
         settings=settings,
     )
-    for notice in result["notices"]:
-        say(notice)
     result["prompts"] = [asdict(one) for one in result["prompts"]]
-    write_data("\n".join(_table(result)) + "\n")
-    if file is not None:
-        bench_figures.write_figures(file, result)
+    bench_figures.show(result, _table(result), file)
     return OK
 
 

@@ -16,20 +16,18 @@ class GraphCache:
 
     Nothing of a graph's inner memory may be read after the next one runs: results go to tensors
     made outside.
+
+    Args:
+        captures: False launches kernel by kernel, always.
+        refused: told in a sentence when the GPU refuses a capture; from then on as above.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, captures: bool, refused: Callable[[str], None]) -> None:
+        self._captures = captures
+        self._refused = refused
         self._graphs: dict[Hashable, Any] = {}
         self._addresses: tuple[int, ...] = ()
-        self._pool = torch.cuda.graph_pool_handle()
-
-    def __len__(self) -> int:
-        """Graphs held."""
-        return len(self._graphs)
-
-    def __contains__(self, key: Hashable) -> bool:
-        """Whether a key has a graph."""
-        return key in self._graphs
+        self._pool = torch.cuda.graph_pool_handle() if captures else None
 
     def serve(self, addresses: tuple[int, ...]) -> None:
         """Forget the graphs when what they read and write has moved."""
@@ -37,23 +35,47 @@ class GraphCache:
             self._graphs.clear()
             self._addresses = addresses
 
-    def replay(self, key: Hashable) -> None:
-        """Run the graph of a key on the current stream."""
-        graph = self._graphs[key] = self._graphs.pop(key)  # the newest stands last
-        graph.replay()
+    def lacks(self, key: Hashable) -> bool:
+        """Whether `run` will launch kernel by kernel and then capture."""
+        return self._captures and key not in self._graphs
 
-    def capture(self, key: Hashable, launch: Callable[[], None]) -> None:
-        """Capture what ``launch`` launches, which has run before: captures compile nothing.
+    def run(self, key: Hashable, launch: Callable[[], None], what: str) -> None:
+        """Run what ``launch`` launches on the current stream, by its graph where there is one.
 
-        Raises:
-            RuntimeError: something that was launched cannot be captured.
+        The first call of a key launches it, which compiles what is new, and captures it after.
+
+        Args:
+            key: decides the launches.
+            launch: launches them.
+            what: they are, in words.
         """
+        if key in self._graphs:
+            graph = self._graphs[key] = self._graphs.pop(key)  # the newest stands last
+            graph.replay()
+            return
+        launch()
+        if self._captures:
+            self._try_to_capture(key, launch, what)
+
+    def _try_to_capture(self, key: Hashable, launch: Callable[[], None], what: str) -> None:
+        try:
+            self._graphs[key] = self._capture(launch)
+        except RuntimeError as problem:
+            self._captures = False
+            self._graphs.clear()
+            reason = (str(problem).splitlines() or ["no reason given"])[0]
+            self._refused(
+                f"The GPU refused to capture {what} as a graph ({reason}): such launches run "
+                "kernel by kernel from here, which is slower and changes no bit."
+            )
+        while len(self._graphs) > MAX_GRAPHS:
+            del self._graphs[next(iter(self._graphs))]
+
+    def _capture(self, launch: Callable[[], None]) -> Any:  # noqa: ANN401  torch's graph has no type
         graph = torch.cuda.CUDAGraph()
         with (
             CAPTURE_LOCK,
             torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"),
         ):
             launch()
-        self._graphs[key] = graph
-        while len(self._graphs) > MAX_GRAPHS:
-            del self._graphs[next(iter(self._graphs))]
+        return graph

@@ -9,6 +9,7 @@ from engine.model.config import ModelConfig
 from engine.model.decoder import Model
 from engine.model.draft_head import trim_head
 from engine.model.generation import Generation
+from engine.model.graphs import GraphCache
 from engine.model.kernel_mtp import KernelMtp
 from engine.model.packing import Launching
 from engine.model.round_state import RoundState
@@ -37,19 +38,31 @@ class KernelModel(Model):
     ) -> None:
         super().__init__(config, weights, generation)
         self.launching = launching
+        self._notices: list[str] = []
         if weights.mtp is None:
             return
         head = trim_head(weights.head)
         if head.num_bytes:
             weights.part_bytes["draft_head"] = head.num_bytes
         self.mtp = KernelMtp(
-            config, weights.mtp, weights.embedding, head, self._rope,
-            graphs=launching.graphs, overlap=launching.overlap,
+            config, weights.mtp, weights.embedding, head, self._rope, self.new_graphs(),
+            overlap=launching.overlap,
         )  # fmt: skip
 
     def new_state(self, max_tokens: int) -> RoundState:
         """An empty state for a conversation of up to ``max_tokens``."""
         return RoundState(self.config, max_tokens, self.device)
+
+    def new_graphs(self) -> GraphCache:
+        """Graphs of launches over this model; what they refuse stands in `take_notice`."""
+        captures = self.launching.graphs and self.device.type == "cuda"
+        return GraphCache(captures=captures, refused=self._notices.append)
+
+    def take_notice(self) -> str:
+        """What a person should know since the last call; mostly empty."""
+        notice = " ".join(self._notices)
+        self._notices.clear()
+        return notice
 
     def addresses(self, state: RoundState) -> tuple[int, ...]:
         """What captured rounds hold and growth moves."""

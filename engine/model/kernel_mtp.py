@@ -40,7 +40,7 @@ class KernelMtp(Mtp):
         embedding: bf16 [V, D].
         head: what proposals are chosen with.
         rope: the trunk's angles.
-        graphs: replay captured calls; False launches kernel by kernel.
+        graphs: of its calls.
         overlap: kernels start before their predecessors end.
     """
 
@@ -51,15 +51,15 @@ class KernelMtp(Mtp):
         embedding: torch.Tensor,
         head: DraftHead,
         rope: RopeTable,
+        graphs: GraphCache,
         *,
-        graphs: bool,
         overlap: bool,
     ) -> None:
         super().__init__(config, weights, embedding, head.matrix, rope)
         device = embedding.device
         self._id_map = head.id_map
         self._overlap = overlap
-        self._graphs = GraphCache() if graphs and device.type == "cuda" else None
+        self._graphs = graphs
         self._rows = torch.empty(
             (MAX_NODES, config.hidden_size), dtype=torch.bfloat16, device=device
         )
@@ -102,17 +102,9 @@ class KernelMtp(Mtp):
         return [int(one) for one in self._proposed[:num_tokens].cpu()]
 
     def _run(self, state: MtpState, key: tuple[str | int, ...], launch: Callable[[], None]) -> None:
-        """Replay a call's graph; its first time, launch kernel by kernel and capture."""
-        if self._graphs is None:
-            launch()
-            return
         self._rope.angles(0, state.kv.capacity)
         self._graphs.serve((*state.addresses, self._rope.address))
-        if key in self._graphs:
-            self._graphs.replay(key)
-            return
-        launch()
-        self._graphs.capture(key, launch)
+        self._graphs.run(key, launch, "a call of the MTP head")
 
     def _load(self, rows: torch.Tensor, ids: Sequence[int], start: int) -> None:
         """Bring rows, their tokens and the place of each step to where launches read them."""

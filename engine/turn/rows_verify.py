@@ -1,11 +1,11 @@
 """Verify all rows of a round at once on a GPU."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 
 from engine.draft.draft import Draft
-from engine.model.graphs import GraphCache
 from engine.model.kernel_model import KernelModel
 from engine.model.round_state import RoundState
 from engine.model.rows import RowsShape, context_class
@@ -28,9 +28,7 @@ class RowsVerifier:
     def __init__(self, model: KernelModel) -> None:
         self._model = model
         self._launching = model.launching
-        replays = model.launching.graphs and model.device.type == "cuda"
-        self._graphs = GraphCache() if replays else None
-        self._notice = ""
+        self._graphs = model.new_graphs()
         config, device = model.config, model.device
         self._hidden = torch.empty(
             (MAX_NODES, config.hidden_size), dtype=torch.bfloat16, device=device
@@ -67,7 +65,7 @@ class RowsVerifier:
         state.accept(went.rows)
         read_ids = [row_ids[row] for row in went.rows]
         hidden = self._rows(went.rows)
-        notice, self._notice = self._notice, ""
+        notice = self._model.take_notice()
         return Verified(read_ids, hidden, went.chosen, went.tested, went.accepted, notice)
 
     def _run(self, row_ids: Sequence[int], draft: Draft, state: RoundState, method: Method) -> None:
@@ -76,36 +74,14 @@ class RowsVerifier:
         end = state.length + num_rows
         state.kv.reserve(end, state.length)
         shape = RowsShape(num_rows, context_class(end), self._launching.overlap)
-        if not self._launching.commit_in_verify:
-            state.settle()
-        if self._graphs is None:
-            state.begin(row_ids, draft.plan)
-            self._launch(state, shape, method)
-            return
-        self._graphs.serve(self._model.addresses(state))
         key = (shape, method)
-        if key in self._graphs:
-            state.begin(row_ids, draft.plan)
-            self._graphs.replay(key)
-            return
-        # a shape's first round runs launch by launch, which compiles what is new, with nothing
-        # pending: its capture then stands for any round
-        state.settle()
+        self._graphs.serve(self._model.addresses(state))
+        # what is captured has nothing pending in its first run, and so stands for any round
+        if self._graphs.lacks(key) or not self._launching.commit_in_verify:
+            state.settle()
         state.begin(row_ids, draft.plan)
-        self._launch(state, shape, method)
-        try:
-            self._graphs.capture(key, lambda: self._launch(state, shape, method))
-        except RuntimeError as problem:
-            self._go_without_graphs(num_rows, problem)
-
-    def _go_without_graphs(self, num_rows: int, problem: RuntimeError) -> None:
-        """Launch kernel by kernel from here on; the round itself has its result already."""
-        self._graphs = None
-        reason = (str(problem).splitlines() or ["no reason given"])[0]
-        self._notice = (
-            f"The GPU refused to capture a round of {num_rows} rows as a graph ({reason}): rounds "
-            "run kernel by kernel from here, which is slower and changes no bit."
-        )
+        launch = partial(self._launch, state, shape, method)
+        self._graphs.run(key, launch, f"a round of {num_rows} rows")
 
     def _launch(self, state: RoundState, shape: RowsShape, method: Method) -> None:
         num_rows = shape.num_rows

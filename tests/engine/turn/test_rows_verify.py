@@ -167,23 +167,16 @@ def test_a_restored_state_forgets_what_was_pending(model):
     assert all(map(torch.equal, answer.logits[-2:], wanted))
 
 
-class Refusing:
-    """A GPU that captures nothing."""
-
-    def __contains__(self, key):
-        return False
-
-    def serve(self, addresses):
-        pass
-
-    def capture(self, key, launch):
-        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+def refuse(launch):
+    """Capture nothing, as a GPU may."""
+    raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
 
-def test_a_refused_capture_is_told_once_and_costs_no_round(model, plain):
+def test_a_refused_capture_is_told_once_and_costs_no_round(model, plain, monkeypatch):
     sampling, wanted = plain
     verifier = RowsVerifier(model)
-    verifier._graphs = Refusing()
+    monkeypatch.setattr(verifier._graphs, "_captures", True)
+    monkeypatch.setattr(verifier._graphs, "_capture", refuse)
     answer = Answer(model, verifier, sampling)
     for _ in range(3):
         answer.round(Draft.chain(()))
@@ -191,3 +184,43 @@ def test_a_refused_capture_is_told_once_and_costs_no_round(model, plain):
     assert "refused to capture a round of 1 rows as a graph (operation not permitted" in told[0]
     assert told[1:] == ["", ""]
     assert answer.ids == wanted.ids[:4]
+
+
+def test_a_refused_capture_of_proposals_is_told_with_the_next_round(model, monkeypatch):
+    mtp = model.mtp
+    hidden = model.prefill(PROMPT, model.new_state(1024))
+    rows = mtp.new_state(1024)
+    wanted = mtp.draft(hidden[-1:], 5, rows, 3)
+    monkeypatch.setattr(mtp._graphs, "_captures", True)
+    monkeypatch.setattr(mtp._graphs, "_graphs", {})
+    monkeypatch.setattr(mtp._graphs, "_capture", refuse)
+    assert mtp.draft(hidden[-1:], 5, rows, 3) == wanted
+    answer = Answer(model, RowsVerifier(model), SAMPLINGS["greedy"])
+    answer.round(Draft.chain(()))
+    assert "refused to capture a call of the MTP head" in answer.rounds[0].notice
+
+
+class Recorded:
+    """A graph that launches what it captured."""
+
+    def __init__(self, launch):
+        self.launch, self.num_replays = launch, 0
+
+    def replay(self):
+        self.num_replays += 1
+        self.launch()
+
+
+def test_a_graph_serves_every_later_round_of_its_shape(model, plain, monkeypatch):
+    sampling, wanted = plain
+    verifier = RowsVerifier(model)
+    monkeypatch.setattr(verifier._graphs, "_captures", True)
+    monkeypatch.setattr(verifier._graphs, "_capture", Recorded)
+    answer = Answer(model, verifier, sampling)
+    while len(answer.ids) < 13:
+        answer.round(Draft.chain(wanted.ids[len(answer.ids) :][: len(answer.rounds) % 3]))
+    kept = verifier._graphs._graphs
+    assert sorted(key[0].num_rows for key in kept) == [1, 2, 3]
+    assert sum(one.num_replays for one in kept.values()) == len(answer.rounds) - 3
+    assert answer.ids == wanted.ids[: len(answer.ids)]
+    assert all(map(torch.equal, answer.logits, wanted.logits))
