@@ -25,6 +25,12 @@ class LiveSettings:
         """Begin with what the start resolved."""
         return cls(dict(sources))
 
+    def rebase(self, sources: Mapping[str, Resolved]) -> None:
+        """Go on with what another profile's start resolves; what was changed since stays."""
+        changed = {name: one for name, one in self.resolved.items() if one.source == SOURCE}
+        self.resolved = {**sources, **changed}
+        self.settings = build(self.resolved)
+
     def set(self, name: str, raw: str) -> str:
         """Change a setting, by full name or by its last part; returns what to say.
 

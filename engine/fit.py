@@ -1,5 +1,6 @@
 """What a profile needs in memory, from configs alone: nothing is loaded."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,8 @@ class Need:
     """Bytes that one profile needs, and where its files lie (None when they are missing).
 
     ``stored_bytes`` are the weights as the profile stores them, ``held_bytes`` the same weights as
-    this engine holds them on this machine; ``round_bytes`` counts the stored form.
+    this engine holds them on this machine; ``round_bytes`` counts the stored form, ``moved_bytes``
+    the form that this machine reads, in a round of one row at the beginning of a conversation.
     ``workspace_bytes`` come on top of the weights where they are packed for kernels.
     """
 
@@ -33,6 +35,7 @@ class Need:
     held_bytes: int
     conversation_bytes: int
     round_bytes: int
+    moved_bytes: int
     workspace_bytes: int = 0
 
     @property
@@ -55,7 +58,9 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
     packed = packs_weights() if packed is None else packed
     path = weights_of(profile, hugging_face_cache())
     config, problem = _config(profile, path)
-    held_formats = profile.formats if packed else HELD_FORMATS
+    as_stored = packed or holds_stored(profile)
+    held_formats = profile.formats if as_stored else HELD_FORMATS
+    held = footprint.weight_bytes(config, held_formats, packed=packed)
     tokens = min(context_tokens, config.max_position_embeddings)
     a_round = footprint.round_bytes(config, profile.formats, tokens)
     a_token = footprint.kv_bytes_per_token(config) + footprint.mtp_kv_bytes_per_token(config)
@@ -66,9 +71,10 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
         problem=problem,
         context_tokens=tokens,
         stored_bytes=sum(footprint.weight_bytes(config, profile.formats).values()),
-        held_bytes=sum(footprint.weight_bytes(config, held_formats, packed=packed).values()),
+        held_bytes=sum(held.values()),
         conversation_bytes=a_token * tokens + states,
         round_bytes=sum(a_round.values()),
+        moved_bytes=_moved_bytes(config, held, widens=as_stored and not packed),
         workspace_bytes=footprint.workspace_bytes(config) if packed else 0,
     )
 
@@ -77,6 +83,28 @@ def packs_weights() -> bool:
     """Whether this machine, with its settings, packs weights for a GPU's kernels."""
     settings, _ = load_settings()
     return choose_linear_path(settings, choose_device(settings.model.device)).is_packed
+
+
+def _moved_bytes(config: ModelConfig, held: Mapping[str, int], *, widens: bool) -> int:
+    """Bytes of a round of one row with no context.
+
+    A weight that is widened for each product is also written, and read, as BF16.
+    """
+    moved = sum(footprint.moved_bytes(config, held, 0).values())
+    if widens:
+        wide = footprint.weight_bytes(config, HELD_FORMATS)
+        moved += 2 * (wide["weights"] + (wide["head"] if held["head"] != wide["head"] else 0))
+    return moved
+
+
+def holds_stored(profile: Profile) -> bool:
+    """Whether the reference path would hold the profile's weights as they are stored.
+
+    Raises:
+        SettingsError: a setting of the profile is unknown or does not read.
+    """
+    settings, _ = load_settings(profile=profile.settings)
+    return settings.model.hold == "stored"
 
 
 def _config(profile: Profile, path: Path | None) -> tuple[ModelConfig, str]:

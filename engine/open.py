@@ -87,6 +87,7 @@ def open_engine(
             device=device,
             on_progress=on_progress,
             cancel=cancel,
+            expand=settings.model.hold == "bf16",
             packer=packer,
             context_tokens=max_context_tokens,
         )

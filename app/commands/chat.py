@@ -98,11 +98,15 @@ def _plain(chosen: Plan, session_id: str | None, trace: Path | None) -> int:
 
 
 def _screen(chosen: Plan, session_id: str | None, trace: Path | None) -> int:
+    from app.profile_menu import ProfileMenu
     from app.tui.run import run_chat
 
     recorder = _recorder(chosen, trace)
     with exported_at_the_end(recorder, trace):
-        return run_chat(chosen.settings, chosen.sources, session_id, chosen.open, recorder)
+        return run_chat(
+            chosen.settings, chosen.sources, session_id, chosen.open, recorder,
+            profiles=ProfileMenu(chosen),
+        )  # fmt: skip
 
 
 def _recorder(chosen: Plan, trace: Path | None) -> Recorder:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from app.commands.sessions import summary_line
 from app.live import show_value
+from app.plain.profile import profile
 from app.plain.state import PlainState
 from app.report import say, say_lines
 from app.sessions.export import export_to
@@ -79,6 +80,10 @@ def _session(state: PlainState, _argument: str) -> None:
         f"{len(session.path_messages())} messages, {num_tokens:,} of "
         f"{info.max_context_tokens:,} tokens; {info.model}, profile {info.profile}, {info.device}."
     )
+
+
+def _profile(state: PlainState, argument: str) -> None:
+    profile(state, argument)
 
 
 def _system(state: PlainState, argument: str) -> None:
@@ -158,6 +163,7 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "resume": _resume,
     "sessions": _sessions,
     "session": _session,
+    "profile": _profile,
     "system": _system,
     "set": _set,
     "think": _think,

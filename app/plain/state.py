@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 
 from app.live import LiveSettings
+from app.opening import Opener
+from app.profile_menu import ProfileMenu
 from app.report import say
 from app.sessions.history import PromptHistory
 from app.sessions.session import Session
@@ -17,17 +19,23 @@ class PlainState:
     """The chat's one mutable object; commands and the loop share it."""
 
     engine: ChatEngine
+    opener: Opener
     store: SessionStore
     session: Session
     live: LiveSettings
     history: PromptHistory
     recorder: Recorder | None = None
+    profiles: ProfileMenu | None = None
     num_told: int = field(default=0)
 
     @property
     def settings(self) -> Settings:
         """The settings as they are now."""
         return self.live.settings
+
+    def recorded(self, opener: Opener) -> Opener:
+        """An opener whose engine is recorded as this one is."""
+        return self.recorder.wrap(opener) if self.recorder is not None else opener
 
     def new_session(self, system: str | None = None) -> Session:
         """A fresh conversation with the loaded model."""

@@ -11,6 +11,7 @@ from textual.screen import Screen
 from textual.widgets import TextArea
 
 from app.live import LiveSettings
+from app.profile_menu import ProfileMenu
 from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
@@ -28,12 +29,13 @@ from app.tui.keymap import APP_BINDINGS, KEYS
 from app.tui.lines import Line, figures_text, header_text
 from app.tui.pieces import BlockPiece
 from app.tui.screens.help import HelpScreen
+from app.tui.screens.profiles import ProfileScreen
 from app.tui.screens.resume import ResumeScreen
 from app.tui.state import complete, completion_hint, state_text
 from app.tui.theme import NAMES, THEMES, Look, get_look
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker
-from engine.errors import EngineError
+from engine.errors import EngineError, RequestError
 from engine.settings import environment
 
 HINT_SECONDS = 4.0
@@ -72,6 +74,8 @@ class ChatApp(App[None]):
         clock: Clock | None = None,
         recorder: Recorder | None = None,
         prompts: Iterable[str] = (),
+        *,
+        profiles: ProfileMenu | None = None,
     ) -> None:
         super().__init__()
         for theme in THEMES:
@@ -91,6 +95,7 @@ class ChatApp(App[None]):
             Line(id=name) for name in ("header", "state", "figures")
         )
         self._prompts = deque(prompts)
+        self._profiles = profiles
         self.chat = Conversation(
             store, worker, self._transcript, live, self._clock, session, recorder
         )
@@ -358,6 +363,27 @@ class ChatApp(App[None]):
     def action_help(self) -> None:
         """Show keys, commands and what the figures mean."""
         self.push_screen(HelpScreen(self._transcript.look))
+
+    def action_profile(self) -> None:
+        """Choose a weight profile."""
+        if self._profiles is None:
+            self.hint("a replay has no profiles")
+            return
+        screen = ProfileScreen(self._profiles, self.chat.info, self._transcript.look)
+        self.push_screen(screen, self._profile_chosen)
+
+    def _profile_chosen(self, name: str | None) -> None:
+        if name is not None:
+            self._commands.run(f"/profile {name}")
+
+    def open_profile(self, name: str) -> None:
+        """Go to another profile; raises `EngineError` when it cannot be opened."""
+        if self._profiles is None:
+            raise RequestError("A replay has no profiles.")
+        switch = self._profiles.switch(name, self.chat.info)
+        if self.chat.is_busy:
+            self.hint(f"'{name}' is opened when this answer has ended; Esc stops the answer")
+        self.chat.switch_to(switch)
 
     def action_trace(self) -> None:
         """Write the timing trace of this conversation."""

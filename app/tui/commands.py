@@ -26,6 +26,12 @@ class Screenlike(Protocol):
     def action_new(self) -> None:
         """Begin a conversation."""
 
+    def action_profile(self) -> None:
+        """Choose a profile."""
+
+    def open_profile(self, name: str) -> None:
+        """Open a profile by name."""
+
     def action_regenerate(self) -> None:
         """Answer again."""
 
@@ -58,6 +64,7 @@ class Commands:
             "quit": lambda _: app.leave(),
             "resume": self._resume,
             "session": self._session,
+            "profile": self._profile,
             "system": self._system,
             "set": self._set,
             "think": self._think,
@@ -93,6 +100,12 @@ class Commands:
             raise RequestError("An answer is in progress.", "Stop it first with Esc.")
         else:
             self._chat.resume(argument)
+
+    def _profile(self, argument: str) -> None:
+        if argument:
+            self._app.open_profile(argument)
+        else:
+            self._app.action_profile()
 
     def _session(self, argument: str) -> None:
         del argument

@@ -9,6 +9,7 @@ from typing import Literal
 
 from app.live import LiveSettings
 from app.opening import DEMO_NOTICE, request_of
+from app.profile_menu import Switch
 from app.sessions.session import AnswerWriter, Session
 from app.sessions.store import SessionStore
 from app.slash import typed_text
@@ -18,8 +19,16 @@ from app.tui.clock import Clock
 from app.tui.pieces import NoticePiece, Piece, PromptPiece, Tone
 from app.tui.rates import TurnRates, rates_of
 from app.tui.transcript import Transcript
-from app.tui.worker import EngineOpened, EngineWorker, OpenFailed, TurnFailed, WorkerEvent
-from engine.errors import EngineError
+from app.tui.worker import (
+    EngineOpened,
+    EngineWorker,
+    OpenFailed,
+    ReturnBegan,
+    SwitchFailed,
+    TurnFailed,
+    WorkerEvent,
+)
+from engine.errors import CancelledError, EngineError
 from engine.records import TurnRecord
 from engine.types import (
     EngineInfo,
@@ -64,6 +73,7 @@ class Conversation:
         self.session = session or self._fresh_session()
         self.phase: Phase = "loading"
         self.load: LoadProgressed | None = None
+        self.switch: Switch | None = None
         self.rates: TurnRates | None = None
         self.queued = ""
         self.began_at = 0.0
@@ -136,6 +146,20 @@ class Conversation:
         self.phase, self.load = "loading", None
         self._worker.start()
 
+    def switch_to(self, switch: Switch) -> None:
+        """Open another profile, after the answer in progress; a queued message waits for it."""
+        self.switch = switch
+        if not self.is_busy:
+            self._begin_switch()
+
+    def _begin_switch(self) -> None:
+        if self.switch is not None:
+            self.phase, self.load = "loading", None
+            opener = self.switch.open
+            if self.recorder is not None:
+                opener = self.recorder.wrap(opener)
+            self._worker.switch(opener, beside=self.switch.beside)
+
     def begin_new(self) -> None:
         """Begin an empty conversation; this one stays on disk."""
         self._change_to(self._fresh_session())
@@ -175,13 +199,6 @@ class Conversation:
     def _take_one(self, event: WorkerEvent) -> None:
         self._has_begun |= not isinstance(event, TurnFailed)
         match event:
-            case LoadProgressed():
-                self.load = event
-            case EngineOpened():
-                self._opened(event.info)
-            case OpenFailed():
-                self.phase = "unloaded"
-                self._fail(event.error)
             case PromptProgressed():
                 self._rates.prompt = event
             case TextArrived():
@@ -194,15 +211,50 @@ class Conversation:
                 self._end_turn(event)
             case TurnFailed():
                 self._fail_turn(event.error)
+            case _:
+                self._take_load(event)
+
+    def _take_load(self, event: WorkerEvent) -> None:
+        match event:
+            case LoadProgressed():
+                self.load = event
+            case EngineOpened():
+                self._opened(event.info)
+            case OpenFailed():
+                self.phase, self.info, self.switch = "unloaded", None, None
+                self._fail(event.error)
+            case ReturnBegan():
+                self.load = None
+            case SwitchFailed():
+                self._switch_failed(event)
+            case _:
+                pass
 
     def _opened(self, info: EngineInfo) -> None:
+        was_demo = self.info is not None and self.info.is_demo
         self.info = info
         self.phase = "idle"
+        if self.switch is not None:
+            self._live.rebase(self.switch.plan.sources)
+            self.switch = None
+            self.notice("Profile", opened_text(info, len(self.session.path_messages())))
         if not self.session.messages:
             self.session = self._fresh_session(self.session)
-        if info.is_demo:
+        if info.is_demo and not was_demo:
             self.notice("Demo model", DEMO_NOTICE)
         self._send_queued()
+
+    def _switch_failed(self, event: SwitchFailed) -> None:
+        name = self.switch.name if self.switch is not None else "the other profile"
+        self.info, self.phase, self.switch = event.info, "idle", None
+        self._refused = typed_text(self.take_queued())
+        is_wanted = isinstance(event.error, CancelledError)
+        why = "" if is_wanted else f"{event.error.message} {event.error.mend}\n"
+        self.notice(
+            "Profile",
+            f"{why}'{name}' was not loaded: '{event.info.profile}' goes on as before.",
+            "info" if is_wanted else "error",
+        )
 
     def _take_text(self, event: TextArrived) -> None:
         if self._view is None or self._writer is None:
@@ -244,7 +296,9 @@ class Conversation:
         self._view = self._writer = None
         self.phase = "idle"
         self.tell_warnings()
-        if may_go_on:
+        if self.switch is not None:
+            self._begin_switch()
+        elif may_go_on:
             self._send_queued()
 
     # asking
@@ -339,6 +393,12 @@ class Conversation:
     def _last_record(self) -> TurnRecord | None:
         records = [one.record for one in self.session.path_messages() if one.record is not None]
         return records[-1] if records else None
+
+
+def opened_text(info: EngineInfo, num_messages: int) -> str:
+    """What is said when another profile is there."""
+    read = " The conversation is read again with your next message." if num_messages else ""
+    return f"{info.model}, profile {info.profile}, is loaded.{read}"
 
 
 def _merged(events: list[WorkerEvent]) -> list[WorkerEvent]:

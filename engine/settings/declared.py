@@ -36,6 +36,12 @@ class ModelSettings:
     threads: int = setting(
         0, "CPU threads; 0 takes one for a small model, else the physical cores", bounds=(0, 1024)
     )
+    hold: str = setting(
+        "bf16",
+        "how 4- and 8-bit weights are held where no GPU's kernels read them: widened once, or as "
+        "stored and widened anew for every product, in less memory and slower; changes no bit",
+        choices=("bf16", "stored"),
+    )
     context_tokens: int = setting(
         32768, "longest conversation held", unit="tokens", bounds=(64, 1_000_000)
     )

@@ -14,6 +14,7 @@ from engine.text.template import ChatTemplate, Thinking
 from engine.text.transcript import Prompt, Transcript
 from engine.turn.check_request import check_prompt, check_request
 from engine.turn.memory import Memory
+from engine.turn.release import give_back_memory
 from engine.turn.turn import Machine, Turn
 from engine.types import EngineInfo, Event, Message, NoticeRaised, Request, TurnEnded
 
@@ -91,9 +92,10 @@ class LocalEngine:
         return len(self._transcript.prompt(messages, Thinking()).ids)
 
     def close(self) -> None:
-        """Free the weights and the state."""
+        """Free the weights and the state, and give their memory back to the machine."""
         self._machine = self._memory = None
         self._template.close()
+        give_back_memory()
 
     def _answer(self, request: Request, stop: threading.Event) -> Iterator[Event]:
         began_s = time.perf_counter()

@@ -95,6 +95,7 @@ def seat(tmp_path: Path) -> Callable[..., object]:
         recorder: Recorder | None = None,
         prompts: Sequence[str] = (),
         folder: Path = tmp_path,
+        profiles=None,
         **changed: object,
     ) -> AsyncIterator[Seat]:
         engine = engine or real_checkpoint_engine(list(scripts) or [Script()])
@@ -106,8 +107,9 @@ def seat(tmp_path: Path) -> Callable[..., object]:
         worker = EngineWorker(opener or Opener(engine))
         history = PromptHistory(folder / "state" / "history.jsonl")
         app = ChatApp(
-            LiveSettings.of(sources), store, history, worker, session, clock, recorder, prompts
-        )
+            LiveSettings.of(sources), store, history, worker, session, clock, recorder, prompts,
+            profiles=profiles,
+        )  # fmt: skip
         try:
             async with app.run_test(size=size) as pilot:
                 await pilot.pause()
