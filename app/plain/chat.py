@@ -53,7 +53,9 @@ def _state(
     )
     history = PromptHistory(chosen.settings.state_dir / "history.jsonl")
     live = LiveSettings.of(chosen.sources)
-    return PlainState(engine, opener, store, session, live, history, recorder, ProfileMenu(chosen))
+    state = PlainState(engine, opener, store, session, live, history, recorder, ProfileMenu(chosen))
+    state.adopt(session)
+    return state
 
 
 def talk(state: PlainState, reader: Reader) -> int:

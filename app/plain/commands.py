@@ -100,6 +100,7 @@ def _set(state: PlainState, argument: str) -> None:
             say(f"{one.name} = {show_value(state.live.resolved[one.name].value)}")
     elif value.strip():
         say(state.live.set(name, value.strip()))
+        state.session.set_settings(state.live.kept())
     else:
         say(f"{state.live.describe(name)}.")
 
@@ -107,6 +108,7 @@ def _set(state: PlainState, argument: str) -> None:
 def _think(state: PlainState, argument: str) -> None:
     now = state.settings.chat.thinking
     say(state.live.set("chat.thinking", argument or ("off" if now else "on")))
+    state.session.set_settings(state.live.kept())
     if not state.engine.info.supports_thinking:
         say("This model does not think before it answers.")
 

@@ -41,14 +41,21 @@ class PlainState:
         """A fresh conversation with the loaded model."""
         info = self.engine.info
         wanted = self.settings.chat.system if system is None else system
-        return self.store.create(info.model, info.profile, wanted)
+        session = self.store.create(info.model, info.profile, wanted)
+        session.set_settings(self.live.kept())
+        return session
 
     def go_to(self, session: Session) -> None:
         """Leave the current conversation for another one."""
         self.session.close()
-        self.session = session
+        self.adopt(session)
         self.num_told = 0
         self.tell_warnings()
+
+    def adopt(self, session: Session) -> None:
+        """Take a conversation with the settings that it keeps."""
+        self.session = session
+        session.warnings.extend(self.live.adopt(session.settings))
 
     def tell_warnings(self) -> None:
         """Say what the session has to say and did not say yet."""

@@ -27,8 +27,10 @@ from app.tui.drafts import DraftKeeper
 from app.tui.editor import edit_outside
 from app.tui.keymap import APP_BINDINGS, KEYS
 from app.tui.lines import Line, figures_text, header_text
+from app.tui.parameters import drafter_text, parameters_text
 from app.tui.pieces import BlockPiece
 from app.tui.screens.help import HelpScreen
+from app.tui.screens.parameters import ParameterScreen
 from app.tui.screens.profiles import ProfileScreen
 from app.tui.screens.resume import ResumeScreen
 from app.tui.state import complete, completion_hint, state_text
@@ -91,8 +93,8 @@ class ChatApp(App[None]):
         self._armed_until = 0.0
         self._transcript = Transcript(self._look_now())
         self._composer = Composer(history.entries, id="composer")
-        self._header, self._state, self._figures = (
-            Line(id=name) for name in ("header", "state", "figures")
+        self._header, self._state, self._figures, self._parameters = (
+            Line(id=name) for name in ("header", "state", "figures", "parameters")
         )
         self._prompts = deque(prompts)
         self._profiles = profiles
@@ -118,6 +120,7 @@ class ChatApp(App[None]):
         yield self._state
         yield self._composer
         yield self._figures
+        yield self._parameters
 
     def on_mount(self) -> None:
         """Show the conversation, then load the model beside it."""
@@ -149,10 +152,13 @@ class ChatApp(App[None]):
         seconds = self._clock.seconds()
         title = chat.session.title if chat.session.messages else "new conversation"
         busy = "answering" if chat.is_busy else {"idle": "ready"}.get(chat.phase, chat.phase)
-        self._header.show(header_text(title, chat.info, busy, width, look))
+        self._header.show(
+            header_text(title, chat.info, drafter_text(self._live), busy, width, look)
+        )
         hint = self._hint if seconds < self._hint_until else self._standing_hint()
         self._state.show(state_text(chat, seconds, hint, width, look))
         self._figures.show(figures_text(chat.rates, chat.info, width, look, live=chat.is_busy))
+        self._parameters.show(parameters_text(self._live, chat.info, chat.session, width, look))
         self._composer.has_queued = bool(chat.queued)
         preview = " ".join(chat.queued.split())[: max(width - 40, 10)]
         note = f" queued: {preview} (Up takes it back) " if preview else ""
@@ -384,6 +390,21 @@ class ChatApp(App[None]):
         if self.chat.is_busy:
             self.hint(f"'{name}' is opened when this answer has ended; Esc stops the answer")
         self.chat.switch_to(switch)
+
+    def action_parameters(self, focus: str = "") -> None:
+        """Show how answers are made, and change it; ``focus`` names the row to begin with."""
+        session = self.chat.session
+        screen = ParameterScreen(
+            self._live, self.chat.info, session.system, session.set_system,
+            self._transcript.look, focus or "sampling.temperature",
+        )  # fmt: skip
+        self.push_screen(screen, self._parameters_left)
+
+    def _parameters_left(self, refused: list[str] | None) -> None:
+        self.chat.keep_settings()
+        self.settings_changed()
+        for sentence in refused or ():
+            self.chat.notice("Settings", f"{sentence} It stays as it was.", "warning")
 
     def action_trace(self) -> None:
         """Write the timing trace of this conversation."""

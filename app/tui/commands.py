@@ -32,6 +32,9 @@ class Screenlike(Protocol):
     def open_profile(self, name: str) -> None:
         """Open a profile by name."""
 
+    def action_parameters(self, focus: str = "") -> None:
+        """Show how answers are made."""
+
     def action_regenerate(self) -> None:
         """Answer again."""
 
@@ -120,24 +123,30 @@ class Commands:
 
     def _system(self, argument: str) -> None:
         session = self._chat.session
-        if argument:
-            session.set_system("" if argument == "-" else argument)
+        if not argument:
+            self._app.action_parameters("system")
+            return
+        session.set_system("" if argument == "-" else argument)
         self._chat.notice("System prompt", session.system or "none")
 
     def _set(self, argument: str) -> None:
         name, _, value = argument.partition(" ")
         if not name:
+            self._app.action_parameters()
+        elif name == "all":
             rows = [self._live.describe(one) for one in self._live.resolved]
             self._chat.notice("Settings", "\n".join(rows))
         elif not value:
             self._chat.notice("Settings", self._live.describe(name))
         else:
             self._chat.notice("Settings", self._live.set(name, value.strip()))
+            self._chat.keep_settings()
             self._app.settings_changed()
 
     def _think(self, argument: str) -> None:
         is_on = self._live.settings.chat.thinking
         said = self._live.set("chat.thinking", argument or ("off" if is_on else "on"))
+        self._chat.keep_settings()
         self._chat.notice("Settings", said)
 
     def _copy(self, argument: str) -> None:

@@ -71,6 +71,8 @@ class Conversation:
         self._has_begun = False
         self.info: EngineInfo | None = None
         self.session = session or self._fresh_session()
+        if session is not None:
+            self._adopt(session)
         self.phase: Phase = "loading"
         self.load: LoadProgressed | None = None
         self.switch: Switch | None = None
@@ -167,7 +169,16 @@ class Conversation:
     def resume(self, session_id: str) -> None:
         """Go on with an earlier conversation; raises ``SessionError``."""
         if session_id != self.session.id:
-            self._change_to(self._store.open(session_id))
+            session = self._store.open(session_id)
+            self._adopt(session)
+            self._change_to(session)
+
+    def _adopt(self, session: Session) -> None:
+        session.warnings.extend(self._live.adopt(session.settings))
+
+    def keep_settings(self) -> None:
+        """Write down what is set for this conversation."""
+        self.session.set_settings(self._live.kept())
 
     def close(self) -> None:
         """Keep what has arrived of an answer in progress, and let go of the file."""
@@ -377,7 +388,9 @@ class Conversation:
         info = self.info
         model, profile = (info.model, info.profile) if info is not None else ("", "")
         system = like.system if like is not None else self._live.settings.chat.system
-        return self._store.create(model, profile, system)
+        session = self._store.create(model, profile, system)
+        session.set_settings(self._live.kept())
+        return session
 
     def _change_to(self, session: Session) -> None:
         self.session.close()

@@ -43,6 +43,8 @@ KEYS: tuple[Key, ...] = (
     Key("f1", "help", "F1", "this help", "anywhere", "/help"),
     Key("f3", "profile", "F3", "weight profiles: what is here, what fits, how fast; open another",
         "anywhere", "/profile"),
+    Key("f4", "parameters", "F4", "how answers are made: sampling, thinking, drafting, system "
+        "prompt", "anywhere", "/set"),
     Key("f8", "trace", "F8", "write the timing trace of this conversation", "anywhere", "/trace"),
     Key("ctrl+l", "redraw", "Ctrl+L", "draw the screen anew"),
     Key("ctrl+q", "quit", "Ctrl+Q", "quit; Ctrl+D with an empty box does too", "anywhere",
