@@ -16,6 +16,7 @@ from engine.profile import get_profile, load_profiles
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
 
 if TYPE_CHECKING:
+    from engine.expected import Expected
     from engine.offer import Offer
 
 
@@ -70,7 +71,7 @@ class ProfileMenu:
         profiles = load_profiles(settings.config_dir).values()
         read_gb_s = info.read_gb_s if info is not None else None
         found = offers(profiles, settings, read_gb_s, self._named)
-        return sorted(found, key=lambda one: (not one.is_here, one.need.stored_bytes))
+        return sorted(found, key=_here_and_small_first)
 
     def names(self) -> list[str]:
         """The names that `switch` knows; raises `EngineError` as `offers` does."""
@@ -86,31 +87,36 @@ class ProfileMenu:
 
         settings = self._chosen.settings
         profile = get_profile(name, load_profiles(settings.config_dir))
-        (offer,) = offers([profile], settings, None, self._named)
-        path = offer.need.path
-        if path is None or offer.need.problem:
+        # memory and files count here; the rate does not, and is not measured for it
+        (offer,) = offers([profile], settings, info.read_gb_s if info else 1.0, self._named)
+        path = offer.expected.need.path
+        if path is None or offer.problem:
             raise CheckpointError(f"The profile '{name}' cannot be opened.", offer.mend)
         choice = Choice(path, profile, bool(profile.embedded))
         is_loaded = info is not None
         return Switch(plan(_without_model(self._chosen), choice), is_loaded and offer.fits_beside)
 
 
-def rate_text(tok_s: float | None) -> str:
-    """An expected rate for a person; bandwidth is measured with the first load."""
-    if tok_s is None:
-        return "after a load"
-    return f"{tok_s:,.0f} tok/s" if tok_s >= 10 else f"{tok_s:.1f} tok/s"
+def rate_text(expected: "Expected") -> str:
+    """Tokens a second of plain decode: timed on such a GPU, else the most that bandwidth allows."""
+    rate = expected.timed_tok_s or expected.most_tok_s
+    shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
+    return shown if expected.timed_tok_s else f"at most {shown}"
 
 
 def offer_line(one: "Offer", current: str) -> str:
     """A profile as one line of text."""
-    name, need = one.profile.name, one.need
+    name, need = one.profile.name, one.expected.need
     files = "loaded" if name == current else "here" if one.is_here else f"missing. {one.mend}"
     return (
         f"{name}: {need.stored_bytes / 1e9:.2f} GB on disk, {need.total_bytes / 1e9:.2f} GB in "
-        f"memory of {one.free_bytes / 1e9:.1f} GB free, expected "
-        f"{rate_text(one.expected_tok_s)}, files {files}"
+        f"memory of {one.expected.free_bytes / 1e9:.1f} GB free, expected "
+        f"{rate_text(one.expected)} tok/s, files {files}"
     )
+
+
+def _here_and_small_first(one: "Offer") -> tuple[bool, int]:
+    return not one.is_here, one.expected.need.stored_bytes
 
 
 def _without_model(chosen: Plan) -> dict[str, object]:

@@ -1,6 +1,5 @@
 """What a profile needs in memory, from configs alone: nothing is loaded."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from engine.model.config import SHAPE_27B, SHAPE_DEMO, ModelConfig
 from engine.model.config_file import read_config
 from engine.model.streaming import STAGING_BYTES
 from engine.open import HELD_FORMATS, choose_device
-from engine.profile import Profile
+from engine.profile import Formats, Profile
 from engine.settings.declared import load_settings
 from engine.settings.environment import hugging_face_cache
 
@@ -21,21 +20,21 @@ from engine.settings.environment import hugging_face_cache
 class Need:
     """Bytes that one profile needs, and where its files lie (None when they are missing).
 
+    ``config`` is that of the files, else of the model that the profile is made for.
     ``stored_bytes`` are the weights as the profile stores them, ``held_bytes`` the same weights as
-    this engine holds them on this machine; ``round_bytes`` counts the stored form, ``moved_bytes``
-    the form that this machine reads, in a round of one row at the beginning of a conversation.
+    this engine holds them on this machine; ``round_bytes`` counts the stored form.
     ``workspace_bytes`` come on top of the weights where they are packed for kernels.
     """
 
     profile: str
     path: Path | None
     problem: str
+    config: ModelConfig
     context_tokens: int
     stored_bytes: int
     held_bytes: int
     conversation_bytes: int
     round_bytes: int
-    moved_bytes: int
     workspace_bytes: int = 0
 
     @property
@@ -58,9 +57,7 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
     packed = packs_weights() if packed is None else packed
     path = weights_of(profile, hugging_face_cache())
     config, problem = _config(profile, path)
-    as_stored = packed or holds_stored(profile)
-    held_formats = profile.formats if as_stored else HELD_FORMATS
-    held = footprint.weight_bytes(config, held_formats, packed=packed)
+    held = held_formats(profile, packed=packed)
     tokens = min(context_tokens, config.max_position_embeddings)
     a_round = footprint.round_bytes(config, profile.formats, tokens)
     a_token = footprint.kv_bytes_per_token(config) + footprint.mtp_kv_bytes_per_token(config)
@@ -69,12 +66,12 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
         profile=profile.name,
         path=path,
         problem=problem,
+        config=config,
         context_tokens=tokens,
         stored_bytes=sum(footprint.weight_bytes(config, profile.formats).values()),
-        held_bytes=sum(held.values()),
+        held_bytes=sum(footprint.weight_bytes(config, held, packed=packed).values()),
         conversation_bytes=a_token * tokens + states,
         round_bytes=sum(a_round.values()),
-        moved_bytes=_moved_bytes(config, held, widens=as_stored and not packed),
         workspace_bytes=footprint.workspace_bytes(config) if packed else 0,
     )
 
@@ -85,26 +82,26 @@ def packs_weights() -> bool:
     return choose_linear_path(settings, choose_device(settings.model.device)).is_packed
 
 
-def _moved_bytes(config: ModelConfig, held: Mapping[str, int], *, widens: bool) -> int:
-    """Bytes of a round of one row with no context.
+def held_formats(profile: Profile, *, packed: bool) -> Formats:
+    """The formats in which this machine holds the profile's weights.
 
-    A weight that is widened for each product is also written, and read, as BF16.
-    """
-    moved = sum(footprint.moved_bytes(config, held, 0).values())
-    if widens:
-        wide = footprint.weight_bytes(config, HELD_FORMATS)
-        moved += 2 * (wide["weights"] + (wide["head"] if held["head"] != wide["head"] else 0))
-    return moved
-
-
-def holds_stored(profile: Profile) -> bool:
-    """Whether the reference path would hold the profile's weights as they are stored.
+    Args:
+        profile: its settings count as well.
+        packed: for a GPU's kernels, which read weights as they are stored.
 
     Raises:
         SettingsError: a setting of the profile is unknown or does not read.
     """
     settings, _ = load_settings(profile=profile.settings)
-    return settings.model.hold == "stored"
+    return profile.formats if packed or settings.model.hold == "stored" else HELD_FORMATS
+
+
+def widened_bytes(config: ModelConfig, held: Formats, *, packed: bool) -> int:
+    """Bytes a round that the reference writes and reads beside weights it holds as stored."""
+    if packed or held == HELD_FORMATS:
+        return 0
+    wide = footprint.weight_bytes(config, HELD_FORMATS)
+    return 2 * (wide["weights"] + (wide["head"] if held.head != HELD_FORMATS.head else 0))
 
 
 def _config(profile: Profile, path: Path | None) -> tuple[ModelConfig, str]:

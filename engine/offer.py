@@ -1,12 +1,14 @@
-"""What each profile would mean on this machine: files, memory, expected rate. Nothing is loaded."""
+"""Profiles as a menu offers them: what each would do here, and what to do where it would not."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engine.errors import EngineError
-from engine.fit import Need, need_of
+from engine.errors import SettingsError
+from engine.expected import Expected, expect
+from engine.linear_path import choose_linear_path
 from engine.locate import how_to_give
+from engine.measure import read_bandwidth_gbps
 from engine.model.memory import available_bytes
 from engine.open import choose_device
 from engine.profile import Profile
@@ -18,49 +20,30 @@ SPARE_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One profile as a menu shows it.
+    """One profile of the menu.
 
-    Attributes:
-        profile: what was read.
-        need: bytes that it needs, and where its files lie.
-        free_bytes: memory of the device that can be had now.
-        read_gb_s: the device's measured read bandwidth; None before it was measured.
+    ``problem`` says what is wrong with its files or its own settings; empty for nothing.
     """
 
     profile: Profile
-    need: Need
-    free_bytes: int
-    read_gb_s: float | None
+    expected: Expected
+    problem: str = ""
 
     @property
     def is_here(self) -> bool:
         """Whether its files are on this machine and read."""
-        return self.need.path is not None and not self.need.problem
-
-    @property
-    def fits(self) -> bool:
-        """Whether it fits into what is free now."""
-        return self.need.total_bytes <= self.free_bytes
+        return self.expected.need.path is not None and not self.problem
 
     @property
     def fits_beside(self) -> bool:
         """Whether it fits with something to spare, so that another model may stay meanwhile."""
-        return self.need.total_bytes <= self.free_bytes * (1 - SPARE_SHARE)
-
-    @property
-    def expected_tok_s(self) -> float | None:
-        """Tokens a second of plain decode were bandwidth all that counts; drafting adds to it."""
-        if self.read_gb_s is None:
-            return None
-        return self.read_gb_s * 1e9 / self.need.moved_bytes
+        return self.expected.need.total_bytes <= self.expected.free_bytes * (1 - SPARE_SHARE)
 
     @property
     def mend(self) -> str:
         """What to do about files that are missing or do not read; empty when they are here."""
-        if self.need.problem:
-            return self.need.problem
-        if self.need.path is not None:
-            return ""
+        if self.problem or self.is_here:
+            return self.problem
         if self.profile.folder:
             return f"{self.profile.folder} holds no config.json: {self.profile.path} names it."
         return how_to_give(bool(self.profile.repositories))
@@ -69,27 +52,33 @@ class Offer:
 def offers(
     profiles: Iterable[Profile],
     settings: Settings,
-    read_gb_s: float | None,
-    opened: dict[str, Path] | None = None,
+    read_gb_s: float | None = None,
+    named: Mapping[str, Path] | None = None,
 ) -> list[Offer]:
-    """Look at every profile; a folder that was named for one counts as its own.
+    """Look at profiles; headers are read, nothing is loaded.
 
     Args:
-        profiles: in the order of the menu.
-        settings: device and context count.
-        read_gb_s: measured before, or None.
-        opened: folders by the name of the profile that read them.
+        profiles: in the order of the result.
+        settings: device, kernels and context are read.
+        read_gb_s: what was measured with the loaded model; None measures it now.
+        named: folders that were given for profiles, by their names.
 
     Raises:
-        SettingsError: the device is not there.
+        SettingsError: the device is not there, or does not run the kernels that are asked for.
     """
-    free = available_bytes(choose_device(settings.model.device))
+    device = choose_device(settings.model.device)
+    path = choose_linear_path(settings, device)
+    read_gb_s = read_gb_s or read_bandwidth_gbps(device)
+    free_bytes = available_bytes(device)
     found: list[Offer] = []
     for one in profiles:
-        named = replace(one, folder=str((opened or {}).get(one.name, one.folder)))
+        given = replace(one, folder=str((named or {}).get(one.name, one.folder)))
+        tokens, problem = settings.model.context_tokens, ""
         try:
-            need = need_of(named, settings.model.context_tokens)
-        except EngineError as error:  # its own settings do not read
-            need = replace(need_of(replace(named, settings=None), 0), problem=str(error))
-        found.append(Offer(named, need, free, read_gb_s))
+            its = expect(given, tokens, path, read_gb_s=read_gb_s, free_bytes=free_bytes)
+        except SettingsError as error:  # a profile of one's own sets what there is not
+            plain = replace(given, settings=None)
+            its = expect(plain, tokens, path, read_gb_s=read_gb_s, free_bytes=free_bytes)
+            problem = str(error)
+        found.append(Offer(given, its, problem or its.need.problem))
     return found

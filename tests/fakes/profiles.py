@@ -7,8 +7,10 @@ from pathlib import Path
 from app.opening import Plan
 from app.profile_menu import Switch
 from engine.errors import CheckpointError
+from engine.expected import Expected
 from engine.fit import Need
 from engine.locate import Choice
+from engine.model.config import SHAPE_27B
 from engine.offer import Offer
 from engine.profile import load_profiles
 from engine.settings.declared import load_settings
@@ -43,7 +45,7 @@ class FakeMenu:
         profiles = load_profiles()
         sizes = {"nvfp4": 18, "balanced": 21, "fp8": 30, "bf16": 55}
         return [
-            Offer(profiles[name], need(name, size, is_here=name in self.loads), 96 * GB, 235.0)
+            Offer(profiles[name], expected(name, size, is_here=name in self.loads))
             for name, size in sizes.items()
         ]
 
@@ -88,9 +90,10 @@ class FakePlan(Plan):
         return self.opener(on_progress, cancel)
 
 
-def need(name, size, *, is_here):
+def expected(name, size, *, is_here):
     path = Path(f"/models/{name}") if is_here else None
     num_bytes = size * GB
-    return Need(
-        name, path, "", 32768, num_bytes, num_bytes, 2 * GB, num_bytes, num_bytes - GB, GB // 2
-    )
+    need = Need(name, path, "", SHAPE_27B, 32768, num_bytes, num_bytes, 2 * GB, num_bytes, GB // 2)
+    state = "ready" if is_here else "missing"
+    moved = num_bytes - GB
+    return Expected(need, state, 96 * GB, 235.0, moved, 1024, 235e9 / moved)

@@ -30,7 +30,7 @@ WIDE = 74
 """Cells of the sheet's inside from which every column has room."""
 
 KEYS = "Enter opens · Esc closes"
-FOOTNOTE = "expected: measured read bandwidth / bytes of a round; drafting adds to it"
+FOOTNOTE = "tok/s are expected: read bandwidth / bytes of a round; drafts multiply them"
 
 
 class ProfileScreen(ModalScreen[str | None]):
@@ -133,18 +133,19 @@ class ProfileScreen(ModalScreen[str | None]):
 
     def _line(self, one: "Offer", room: int) -> Text:
         look = self._look
+        need = one.expected.need
         is_current = _name(one) == self._current
         mark = look.signs.busy if is_current else ""
         files = "loaded" if is_current else "here" if one.is_here else "missing"
         tone = look.good if is_current or one.is_here else look.notice
-        memory = look.text if one.fits or is_current else look.notice
+        memory = look.text if one.expected.fits or is_current else look.notice
         name = look.accent if is_current else look.text
         cells = (
             _name(one),
             visible_line(one.profile.title, 16),
-            size_text(one.need.stored_bytes),
-            size_text(one.need.total_bytes),
-            rate_text(one.expected_tok_s),
+            size_text(need.stored_bytes),
+            size_text(need.total_bytes),
+            rate_text(one.expected),
             files,
         )
         styles = [name, look.dim, look.text, memory, look.text, tone]
@@ -155,7 +156,7 @@ class ProfileScreen(ModalScreen[str | None]):
         self._about.update(self._page(self._found[event.option_index]))
 
     def _page(self, one: "Offer") -> Group:
-        look, need = self._look, one.need
+        look, need = self._look, one.expected.need
         lines = [Text(visible(one.profile.about), look.text)]
         lines.append(Text(self._memory_text(one), look.text))
         if one.mend:
@@ -166,18 +167,18 @@ class ProfileScreen(ModalScreen[str | None]):
         return Group(*lines)
 
     def _memory_text(self, one: "Offer") -> str:
-        need = one.need
+        need, free_bytes = one.expected.need, one.expected.free_bytes
         room = (
             f"needs {size_text(need.total_bytes)} with {need.context_tokens:,} tokens of "
-            f"conversation; {size_text(one.free_bytes)} free"
+            f"conversation; {size_text(free_bytes)} free"
         )
         if _name(one) == self._current:
             return f"{room}; this one is loaded"
         if self._info is None:
-            return f"{room}{'' if one.fits else ': too little'}"
+            return f"{room}{'' if one.expected.fits else ': too little'}"
         if one.fits_beside:
             return f"{room}: fits beside the loaded one, which stays until it is there"
-        if need.total_bytes > one.free_bytes + self._info.weight_bytes:
+        if need.total_bytes > free_bytes + self._info.weight_bytes:
             return f"{room}: too little"
         return f"{room}: the loaded one is let go of first"
 
@@ -203,7 +204,7 @@ class ProfileScreen(ModalScreen[str | None]):
         self.query_one(".sheet").border_subtitle = Content(sentence)
 
 
-HEADINGS = ("profile", "", "on disk", "in memory", "expected", "files")
+HEADINGS = ("profile", "", "on disk", "in memory", "tok/s", "files")
 WIDTHS = (12, 16, 9, 10, 13, 8)
 ALIGNED_RIGHT = (False, False, True, True, True, False)
 
