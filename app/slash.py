@@ -32,6 +32,7 @@ SLASH_COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("system", "[TEXT]", "show or change the system prompt; '-' takes it away"),
     SlashCommand("set", "[NAME [VALUE]]", "change a setting, such as temperature 0.6"),
     SlashCommand("profile", "[NAME]", "open another weight profile; without NAME show them all"),
+    SlashCommand("compare", "[PROFILE]", "answer the last prompt under another profile as well"),
     SlashCommand("think", "[on|off]", "let the model think before it answers, or not"),
     SlashCommand("thoughts", "[live|folded|open|hidden]", "how thinking is shown; the next way"),
     SlashCommand("edit", "", "write the message in your editor"),

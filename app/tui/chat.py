@@ -83,7 +83,7 @@ class ChatApp(App[None]):
             store, worker, self._transcript, live, self._clock, session, recorder
         )
         self._drafts = DraftKeeper(self._clock)
-        self._commands = Commands(self, self.chat, live, store, profiles)
+        self._commands = Commands(self, self.chat, live, store, worker, profiles)
 
     @property
     def failure(self) -> Exception | None:

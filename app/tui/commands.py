@@ -12,12 +12,14 @@ from app.profile_menu import ProfileMenu
 from app.sessions.store import SessionStore
 from app.slash import parse_slash
 from app.trace.export import HOW_TO_OPEN, export_present
+from app.tui.compare_commands import CompareCommands
 from app.tui.conversation import Conversation
 from app.tui.menu_commands import MenuCommands
 from app.tui.screens.help import HelpScreen
 from app.tui.session_commands import SessionCommands
 from app.tui.talk_commands import TalkCommands
 from app.tui.window import Window
+from app.tui.worker import EngineWorker
 from engine.errors import EngineError
 
 
@@ -30,7 +32,8 @@ class Commands:
         chat: Conversation,
         live: LiveSettings,
         store: SessionStore,
-        profiles: ProfileMenu | None = None,
+        worker: EngineWorker,
+        profiles: ProfileMenu | None,
     ) -> None:
         self._window = window
         self._chat = chat
@@ -41,6 +44,7 @@ class Commands:
             **SessionCommands(window, chat, store).table,
             **TalkCommands(window, chat, live).table,
             **MenuCommands(window, chat, live, profiles).table,
+            **CompareCommands(window, chat, live, worker, profiles).table,
         }
 
     @property

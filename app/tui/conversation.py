@@ -4,6 +4,8 @@ An answer is on disk before it is shown complete. Knows the transcript it shows 
 key, no command and no layout.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from app.live import LiveSettings
@@ -36,12 +38,23 @@ from engine.types import (
     LoadProgressed,
     NoticeRaised,
     PromptProgressed,
+    Request,
     RoundEnded,
     TextArrived,
     TurnEnded,
 )
 
 Phase = Literal["loading", "unloaded", "idle", "reading", "thinking", "writing", "stopping"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The last answer of this run: where it stands, who made it, of what, and its record."""
+
+    leaf: str
+    info: EngineInfo
+    request: Request
+    record: TurnRecord
 
 
 class Conversation:
@@ -66,6 +79,7 @@ class Conversation:
         self._turn: Turn | None = None
         self._num_warnings = 0
         self._refused = ""
+        self._asked: Request | None = None
         self.info: EngineInfo | None = None
         self.session = session or self._fresh_session()
         if session is not None:
@@ -73,6 +87,9 @@ class Conversation:
         self.phase: Phase = "loading"
         self.load: LoadProgressed | None = None
         self.switch: Switch | None = None
+        self.lent_to: Callable[[list[WorkerEvent]], None] | None = None
+        """Who has the engine meanwhile, and gets its events."""
+        self.answered: Answered | None = None
         self.rates: TurnRates | None = None
         self.queued = ""
         self.began_at = 0.0
@@ -169,6 +186,15 @@ class Conversation:
     def _adopt(self, session: Session) -> None:
         session.warnings.extend(self._live.adopt(session.settings))
 
+    def lend(self, taker: Callable[[list[WorkerEvent]], None]) -> None:
+        """Let another one have the engine; messages wait until it is given back."""
+        self.lent_to, self.phase, self.load = taker, "loading", None
+
+    def give_back(self, event: WorkerEvent) -> None:
+        """Have the engine again; ``event`` says whether it is there."""
+        self.lent_to = None
+        self._take_load(event)
+
     def keep_settings(self) -> None:
         """Write down what is set for this conversation."""
         self.session.set_settings(self._live.kept())
@@ -187,6 +213,9 @@ class Conversation:
 
     def take(self, events: list[WorkerEvent]) -> None:
         """Show and keep what happened since the last paint."""
+        if self.lent_to is not None:
+            self.lent_to(events)
+            return
         for event in merged(events):
             if self._turn is not None:
                 self._turn.see(event)
@@ -266,6 +295,8 @@ class Conversation:
         if self._turn is None:
             return
         self._turn.finish(record)
+        if self._asked is not None and self.info is not None:
+            self.answered = Answered(self.session.leaf, self.info, self._asked, record)
         failed = record.finish_reason == "error"
         self._turn_over(may_go_on=not failed)
         if failed:
@@ -312,6 +343,7 @@ class Conversation:
         self.rates = None
         self.phase = "reading"
         self.began_at = self._clock.seconds()
+        self._asked = request
         self._worker.ask(request)
         self.tell_warnings()
 

@@ -59,6 +59,8 @@ KEYS: tuple[Key, ...] = (
     Key("f4", "run", "F4", "how answers are made: sampling, thinking, drafting, system prompt",
         "anywhere", "/set"),
     Key("f8", "run", "F8", "write the timing trace of this conversation", "anywhere", "/trace"),
+    Key("f9", "run", "F9", "the last prompt under another profile, beside this one's answer",
+        "anywhere", "/compare"),
     Key("ctrl+l", "redraw", "Ctrl+L", "draw the screen anew"),
     Key("ctrl+q", "quit", "Ctrl+Q", "quit; Ctrl+D with an empty box does too", "anywhere",
         "/quit"),

@@ -76,10 +76,16 @@ WorkerEvent = (
 
 @dataclass(slots=True)
 class _Load:
-    """A model to open. ``beside`` leaves the one before it in memory until this one is there."""
+    """A model to open.
+
+    ``beside`` leaves the one before it in memory until this one is there, ``keeps`` also after
+    that, and ``returns`` takes the one that was kept.
+    """
 
     opener: OpenEngine
     beside: bool = False
+    keeps: bool = False
+    returns: bool = False
     cancel: threading.Event = field(default_factory=threading.Event)
     is_superseded: bool = False
 
@@ -101,6 +107,7 @@ class EngineWorker:
         # of the thread alone
         self._engine: ChatEngine | None = None
         self._opener: OpenEngine | None = None
+        self._kept: tuple[ChatEngine, OpenEngine] | None = None
 
     def start(self) -> None:
         """Begin to load, also again after a load that failed."""
@@ -109,7 +116,7 @@ class EngineWorker:
             self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
             self._thread.start()
 
-    def switch(self, open_engine: OpenEngine, *, beside: bool = False) -> None:
+    def switch(self, open_engine: OpenEngine, *, beside: bool = False, keeps: bool = False) -> None:
         """Open another engine in place of this one, after the answer in progress.
 
         A load that still runs is given up for it. When the new engine does not open, the one before
@@ -118,10 +125,13 @@ class EngineWorker:
         Args:
             open_engine: opens the other one.
             beside: both fit into memory, so that the old one is let go of last.
+            keeps: with ``beside``, the old one stays with all that it holds until `go_back`.
         """
-        self._load.is_superseded = True
-        self._load.cancel.set()
-        self._enqueue(_Load(open_engine, beside))
+        self._supersede(_Load(open_engine, beside, keeps=keeps and beside))
+
+    def go_back(self, open_engine: OpenEngine) -> None:
+        """Return from a visit: to the engine that was kept, else to one that is opened again."""
+        self._supersede(_Load(open_engine, returns=True))
 
     def ask(self, request: Request) -> None:
         """Answer a request once the one before it has ended."""
@@ -152,6 +162,11 @@ class EngineWorker:
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)
 
+    def _supersede(self, load: _Load) -> None:
+        self._load.is_superseded = True
+        self._load.cancel.set()
+        self._enqueue(load)
+
     def _enqueue(self, load: _Load) -> None:
         self._load = load
         self._jobs.put(load)
@@ -165,16 +180,26 @@ class EngineWorker:
             elif not job.is_superseded:
                 self._change(job)
         self._let_go()
+        self._let_go_of_kept()
 
     def _change(self, load: _Load) -> None:
         """Open what was asked for; failing that, have again what was there."""
+        if load.returns and self._kept is not None:
+            self._let_go()
+            (self._engine, self._opener), self._kept = self._kept, None
+            self._events.append(EngineOpened(self._engine.info))
+            return
         if not load.beside:
             self._let_go()
         engine, error = self._opened(load.opener, load.cancel)
         if engine is None:
             self._return(load, error)
             return
-        self._let_go()
+        if load.keeps and self._engine is not None and self._opener is not None:
+            self._kept = (self._engine, self._opener)
+        else:
+            self._let_go()
+            self._let_go_of_kept()
         self._engine, self._opener = engine, load.opener
         self._open_engine = load.opener
         self._events.append(EngineOpened(engine.info))
@@ -212,6 +237,11 @@ class EngineWorker:
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.close()
+
+    def _let_go_of_kept(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept[0].close()
 
     def _answer(self, request: Request) -> None:
         engine = self._engine
