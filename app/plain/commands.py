@@ -7,6 +7,7 @@ from typing import Literal
 
 from app.commands.sessions import summary_line
 from app.live import show_value
+from app.plain.compare import compare
 from app.plain.profile import profile
 from app.plain.state import PlainState
 from app.report import say, say_lines
@@ -84,6 +85,10 @@ def _session(state: PlainState, _argument: str) -> None:
 
 def _profile(state: PlainState, argument: str) -> None:
     profile(state, argument)
+
+
+def _compare(state: PlainState, argument: str) -> None:
+    compare(state, argument)
 
 
 def _system(state: PlainState, argument: str) -> None:
@@ -176,6 +181,7 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "sessions": _sessions,
     "session": _session,
     "profile": _profile,
+    "compare": _compare,
     "system": _system,
     "set": _set,
     "think": _think,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.profile_menu import Switch
+from app.stats import first_difference
 from app.tui.conversation import Conversation
 from app.tui.rates import TurnRates, rates_of
 from app.tui.worker import (
@@ -203,13 +204,8 @@ class Comparison:
 
     @property
     def difference(self) -> int | None:
-        """The first token that differs; None while there is none."""
-        first, second = self.first.token_ids, self.second.token_ids
-        for index, (one, other) in enumerate(zip(first, second, strict=False)):
-            if one != other:
-                return index
-        are_over = self.first.record is not None and self.second.record is not None
-        return min(len(first), len(second)) if are_over and len(first) != len(second) else None
+        """The first token that differs; None for the same answers."""
+        return first_difference(self.first.token_ids, self.second.token_ids)
 
 
 def same_beginning(first: str, second: str) -> int:

@@ -34,3 +34,18 @@ def test_a_profile_that_does_not_open_leaves_the_old_one(state, capfd, beside): 
     assert "'bf17' cannot be opened" in said
     assert out.startswith("A volcano")
     assert first.is_closed == (not beside)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_compare_answers_twice_and_goes_back(state, capfd, beside):  # noqa: F811
+    menu = FakeMenu({"nvfp4": Load(), "fp8": Load(script=Script(answer="a b x"))}, beside)
+    now = state(Script(answer="a b c"), profiles=menu)
+    lines = ("/compare fp8", "hello", "/compare fp8", "/compare nope", "/compare", "/quit")
+    talk(now, ListReader(*lines))
+    out, said = capfd.readouterr()
+    assert "There is no prompt to compare" in said
+    assert out == "a b ca b c\na b x\n"
+    assert "The same 3 tokens." in said  # scripted ids are places, not words
+    assert "goes on as before" in said
+    assert "'nope' cannot be opened" in said
+    assert [one.content for one in now.session.path_messages()] == ["hello", "a b c"]
