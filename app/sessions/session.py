@@ -21,6 +21,7 @@ from app.sessions.entries import (
     session_line,
 )
 from app.sessions.logfile import LogFile
+from app.sessions.tree import Tree
 from app.sessions.turns import pack
 from engine.records import TurnRecord
 from engine.types import Message, Role
@@ -116,10 +117,9 @@ class Session:
         """The current branch, first message first."""
         return self._contents.path_messages()
 
-    def siblings(self, message_id: str) -> list[MessageEntry]:
-        """The messages that share a parent with this one, itself among them, oldest first."""
-        parent = self.messages[message_id].parent
-        return [one for one in self.messages.values() if one.parent == parent]
+    def tree(self) -> Tree:
+        """The branches as they are now."""
+        return Tree(self.messages)
 
     def request_messages(self) -> tuple[Message, ...]:
         """The current branch as the engine takes it: system prompt first, empty answers left out.
@@ -161,14 +161,6 @@ class Session:
         if leaf != self.leaf:
             self._contents.leaf = leaf
             self._write({"type": "branch", "id": leaf, "at": now()})
-
-    def newest_leaf(self, message_id: str) -> str:
-        """The end of the branch that was made last below a message: where a walk to it lands."""
-        found = message_id
-        for one in self.messages.values():
-            if one.parent == found:
-                found = one.id
-        return found
 
     def set_system(self, text: str) -> None:
         """Change the system prompt from the next turn on."""

@@ -11,6 +11,7 @@ from textual.screen import Screen
 from textual.widgets import TextArea
 
 from app.live import LiveSettings
+from app.sessions.entries import MessageEntry
 from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
@@ -26,6 +27,7 @@ from app.tui.editor import edit_outside
 from app.tui.frame import Frame
 from app.tui.keymap import APP_BINDINGS, KEYS
 from app.tui.palette import system_commands
+from app.tui.rewriting import Rewriting
 from app.tui.state import complete, completion_hint
 from app.tui.theme import NAMES, THEMES, Look, get_look
 from app.tui.transcript import Transcript
@@ -80,6 +82,7 @@ class ChatApp(App[None]):
             store, worker, self._transcript, live, self._clock, session, recorder
         )
         self._drafts = DraftKeeper(self._clock)
+        self._rewriting = Rewriting(self._composer)
         self._commands = Commands(self, self.chat, live, store)
 
     @property
@@ -177,10 +180,24 @@ class ChatApp(App[None]):
 
     @on(Composer.Submitted)
     def _submitted(self, event: Composer.Submitted) -> None:
-        if self._commands.run(event.text) or self.chat.submit(message_text(event.text)):
+        if (entry := self._rewriting.entry) is not None:
+            self._send_anew(entry, event.text)
+        elif self._commands.run(event.text) or self.chat.submit(message_text(event.text)):
             self._remember(event.text)
         else:
             self.hint("one message is queued already: Esc stops the answer, Up takes it back")
+
+    def _send_anew(self, entry: MessageEntry, text: str) -> None:
+        if not self.chat.is_free:
+            self.hint("an answer is being written: Esc stops it, then Enter makes the branch")
+        elif entry.id in self.chat.session.messages:
+            self._history.add(text)
+            self._rewriting.end()
+            self.chat.write_anew(entry, message_text(text) if entry.role == "user" else text)
+
+    def rewrite(self, entry: MessageEntry) -> None:
+        """Have an earlier message written anew, as a branch."""
+        self._history.add(self._rewriting.begin(entry))
 
     def _remember(self, text: str) -> None:
         problem = self._history.add(text)
@@ -196,6 +213,10 @@ class ChatApp(App[None]):
     @on(Composer.QueueWanted)
     def _take_queued(self) -> None:
         self._composer.put(typed_text(self.chat.take_queued()))
+
+    @on(Transcript.CommandWanted)
+    def _command_wanted(self, event: Transcript.CommandWanted) -> None:
+        self._commands.run(event.line)
 
     @on(Transcript.CopyRequested)
     def _copy_wanted(self, event: Transcript.CopyRequested) -> None:
@@ -223,7 +244,7 @@ class ChatApp(App[None]):
     def action_stop(self) -> None:
         """Stop what runs; with nothing running, the second press clears the box into history."""
         self._prompts.clear()
-        if self.chat.stop():
+        if self.chat.stop() or self._rewriting.end():
             return
         if self.focused is not self._composer:
             self._composer.focus()

@@ -145,6 +145,10 @@ class Composer(TextArea):
             self._note = text
             self.border_subtitle = Content(text)  # no str, which would be markup
 
+    def show_title(self, title: str) -> None:
+        """Say on the upper edge what the box is for."""
+        self.border_title = Content(visible(title))
+
     def action_end_of_file(self) -> None:
         """Quit when the box is empty, else delete what stands right of the cursor."""
         if self.text:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from app.live import LiveSettings
 from app.opening import DEMO_NOTICE, request_of
+from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
 from app.trace.record import Recorder
@@ -99,17 +100,34 @@ class Conversation:
         text, self._refused = self._refused, ""
         return text
 
-    def regenerate(self) -> bool:
-        """Answer the last message again, as a branch; False when there is nothing to answer."""
-        path = self.session.path_messages()
-        prompts = [one for one in path if one.role == "user"]
-        if self.is_busy or self.phase != "idle" or not prompts:
-            return False
+    @property
+    def is_free(self) -> bool:
+        """Whether a message that is sent now is answered at once."""
+        return self.phase == "idle" and not self.is_busy
+
+    def write_anew(self, entry: MessageEntry, text: str) -> None:
+        """Put other words beside an earlier message, as a branch; only when `is_free`.
+
+        A message of the person is answered; behind an answer the person goes on.
+        """
         before = self.session.leaf
-        self.session.select(prompts[-1].id)
-        self.show()
+        if entry.role == "user":
+            self.go_to(entry.parent)
+            self._ask(text, before)
+        else:
+            self.session.add_message(entry.role, text, entry.reasoning, entry.parent)
+            self.show()
+
+    def answer_again(self, prompt_id: str) -> None:
+        """Answer an earlier message once more, as a branch; only when `is_free`."""
+        before = self.session.leaf
+        self.go_to(prompt_id)
         self._start_answer(before)
-        return True
+
+    def go_to(self, leaf: str) -> None:
+        """Show another branch, from the beginning to ``leaf``."""
+        self.session.select(leaf)
+        self.show()
 
     def stop(self) -> bool:
         """Stop the load or the answer; False when nothing runs."""
@@ -227,10 +245,10 @@ class Conversation:
 
     # asking
 
-    def _ask(self, text: str) -> None:
-        before = self.session.leaf
+    def _ask(self, text: str, before: str | None = None) -> None:
+        before = self.session.leaf if before is None else before
         entry = self.session.add_message("user", text)
-        self._page.show_prompt(text, entry.at)
+        self._page.show_prompt(self.session, entry)
         self._start_answer(before, text)
 
     def _start_answer(self, before: str, asked: str = "") -> None:

@@ -53,6 +53,7 @@ KEYS: tuple[Key, ...] = (
     Key("ctrl+t", "run", "Ctrl+T", "thinking: live, folded, open, hidden", "anywhere",
         "/thoughts"),
     Key("ctrl+p", "command_palette", "Ctrl+P", "every command, by name"),
+    Key("f6", "run", "F6", "the branches of this conversation", "anywhere", "/tree"),
     Key("f1", "run", "F1", "this help", "anywhere", "/help"),
     Key("f8", "run", "F8", "write the timing trace of this conversation", "anywhere", "/trace"),
     Key("ctrl+l", "redraw", "Ctrl+L", "draw the screen anew"),
@@ -68,6 +69,12 @@ KEYS: tuple[Key, ...] = (
         is_bound=False),
     Key("Y", "copy_answer", "Y", "copy the whole answer as it was written", "conversation",
         "/copy", is_bound=False),
+    Key("e", "command", "e", "write this message anew: a branch beside it", "conversation",
+        "/edit N", is_bound=False),
+    Key("r", "command", "r", "answer again from here: a branch beside it", "conversation",
+        "/redo N", is_bound=False),
+    Key("[", "command", "[ / ]", "previous or next branch at this message", "conversation",
+        "/branch next", is_bound=False),
     Key("o", "unfold", "o", "unfold or fold thinking", "conversation", is_bound=False),
 )  # fmt: skip
 
@@ -87,6 +94,10 @@ TRANSCRIPT_BINDINGS: list[BindingType] = [
         ("y", "copy_block"),
         ("Y,shift+y", "copy_answer"),
         ("o,enter,space", "unfold"),
+        ("e", "command('/edit', '1')"),
+        ("r", "command('/redo')"),
+        ("left_square_bracket", "command('/branch previous')"),
+        ("right_square_bracket", "command('/branch next')"),
         ("ctrl+up", "scroll_up"),
         ("ctrl+down", "scroll_down"),
     )

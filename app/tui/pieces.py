@@ -43,6 +43,9 @@ class Piece:
     is_selectable = True
     """Whether the reader's cursor stops here."""
 
+    message_id = ""
+    """The message that it is part of; empty for notices."""
+
     def __init__(self) -> None:
         self.drawing: Drawing | None = None
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from app.live import LiveSettings
 from app.tui.answer import THINKING_MODES
 from app.tui.conversation import Conversation
-from app.tui.session_commands import is_free
 from app.tui.window import Window
 from engine.errors import RequestError
 
@@ -18,18 +17,11 @@ class TalkCommands:
         self._chat = chat
         self._live = live
         self.table: dict[str, Callable[[str], None]] = {
-            "redo": self._redo,
             "stop": lambda _: self._stop(),
-            "edit": lambda _: window.edit_outside(),
             "copy": self._copy,
             "thoughts": self._thoughts,
             "system": self._system,
         }
-
-    def _redo(self, argument: str) -> None:
-        del argument
-        if is_free(self._window, self._chat) and not self._chat.regenerate():
-            self._window.hint("there is no message to answer again")
 
     def _stop(self) -> None:
         if not self._chat.stop():

@@ -30,6 +30,13 @@ class Transcript(PieceView, can_focus=True):
             self.piece = piece
             self.whole = whole
 
+    class CommandWanted(Message):
+        """The reader wants a command run on what the cursor is on."""
+
+        def __init__(self, line: str) -> None:
+            super().__init__()
+            self.line = line
+
     def __init__(self, look: Look, **options: str) -> None:
         super().__init__(look, **options)
         self._cursor: Piece | None = None
@@ -63,11 +70,16 @@ class Transcript(PieceView, can_focus=True):
         pieces = self.pieces
         at = self.layout_rows.index_of(self._cursor) if self._cursor else -1
         at = at + step if at >= 0 else len(pieces) - 1
-        while 0 <= at < len(pieces) and not pieces[at].is_selectable:
+        while 0 <= at < len(pieces) and not self._stops_at(at):
             at += step if self._cursor else -1
         if 0 <= at < len(pieces):
             self._cursor = pieces[at]
             self._show_piece(at)
+
+    def _stops_at(self, at: int) -> bool:
+        """Whether the cursor stops at a piece: one without rows would swallow it."""
+        tops = self.layout_rows.tops
+        return self.pieces[at].is_selectable and tops[at + 1] > tops[at]
 
     def _show_piece(self, at: int) -> None:
         tops = self.layout_rows.tops
@@ -78,6 +90,20 @@ class Transcript(PieceView, can_focus=True):
         elif bottom > self.scroll_offset.y + self.size.height:
             self.scroll_to(y=min(top, bottom - self.size.height), animate=False)
         self.refresh()
+
+    def put_cursor(self, message_id: str) -> None:
+        """Put the cursor on the first piece of a message, and bring it into view."""
+        for at, piece in enumerate(self.pieces):
+            if piece.message_id == message_id and piece.is_selectable:
+                self._cursor = piece
+                self.hold()
+                self._show_piece(at)
+                return
+
+    def action_command(self, line: str, otherwise: str = "") -> None:
+        """Run a command on the message under the cursor; without one, on ``otherwise``."""
+        message_id = self._cursor.message_id if self._cursor is not None else ""
+        self.post_message(self.CommandWanted(f"{line} {message_id or otherwise}".strip()))
 
     def action_copy_block(self) -> None:
         """Copy the block under the cursor."""

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from textual.screen import Screen
 
+from app.sessions.entries import MessageEntry
 from app.tui.composer import Composer
 from app.tui.transcript import Transcript
 
@@ -33,6 +34,9 @@ class Window(Protocol):
 
     def edit_outside(self) -> None:
         """Write the message in the person's own editor."""
+
+    def rewrite(self, entry: MessageEntry) -> None:
+        """Have an earlier message written anew, as a branch."""
 
     def keep_draft(self) -> None:
         """Write the message box to disk now."""

@@ -78,7 +78,7 @@ def test_commands_do_what_they_say(state, capfd, tmp_path):
     assert reader.lines == ["never read"]
     path = now.session.path_messages()
     assert now.session.id == first
-    assert len(now.session.siblings(path[1].id)) == 2
+    assert len(now.session.tree().siblings(path[1].id)) == 2
     assert now.engine.requests[1].messages[0].content == "be brief"
     for words in (
         *("System prompt: be brief", "sampling.temperature is 0.5 (/set)", "chat.thinking is off"),

@@ -211,7 +211,7 @@ async def test_f5_answers_again_as_a_sibling(seat):
         await s.idle()
         assert "first try" not in s.text
         last = s.app.chat.session.path_messages()[-1]
-        assert [one.content for one in s.app.chat.session.siblings(last.id)] == [
+        assert [one.content for one in s.app.chat.session.tree().siblings(last.id)] == [
             "first try", "second try",
         ]  # fmt: skip
 
