@@ -9,18 +9,23 @@ from app.commands.sessions import summary_line
 from app.live import show_value
 from app.plain.state import PlainState
 from app.report import say, say_lines
+from app.sessions.branches import branch_meant, branches_of, message_meant, prompt_meant
 from app.sessions.export import export_to
+from app.sessions.search import find_in
 from app.sessions.store import SessionError
-from app.slash import SlashCommand, help_text
+from app.slash import SlashCommand, help_text, typed_text
 from app.streams import write_control
 from app.trace.export import HOW_TO_OPEN, export_present
 from app.tui import clipboard
+from app.visible import visible_line
 from engine.errors import RequestError
 from engine.settings import environment
 from engine.settings.declared import KNOWN
 
 Next = Literal["prompt", "answer", "leave"]
 """What comes after a command: the prompt, an answer to the end of the branch, or the end."""
+
+LINE_CELLS = 70
 
 KEYS = (
     "Enter sends, Alt+Enter or Ctrl+J begins a line, Ctrl+R searches earlier prompts, "
@@ -112,17 +117,47 @@ def _thoughts(state: PlainState, argument: str) -> None:
     say(f"{state.live.describe('chat.show_thinking')}.")
 
 
-def _edit(_state: PlainState, _argument: str) -> None:
-    say("Ctrl+X Ctrl+E opens the editor on what you write.")
+def _edit(state: PlainState, argument: str) -> None:
+    if not argument:
+        say("Ctrl+X Ctrl+E opens the editor on what you write.")
+        return
+    entry = message_meant(state.session, argument, "user")
+    state.session.select(entry.parent)
+    state.session.draft = typed_text(entry.content)
+    say("Write it anew; sending makes a branch beside the old one.")
 
 
-def _redo(state: PlainState, _argument: str) -> Next:
-    path = state.session.path_messages()
-    if not path:
-        raise RequestError("There is nothing to answer once more yet.")
-    if path[-1].role == "assistant":
-        state.session.select(path[-1].parent)
+def _redo(state: PlainState, argument: str) -> Next:
+    state.session.select(prompt_meant(state.session, argument).id)
     return "answer"
+
+
+def _branch(state: PlainState, argument: str) -> None:
+    _, leaf = branch_meant(state.session, argument)
+    state.session.select(leaf)
+    _tree(state, "")
+
+
+def _tree(state: PlainState, _argument: str) -> None:
+    number, _ = state.session.tree().place(state.session.leaf)
+    for at, one in enumerate(branches_of(state.session), 1):
+        mark = ">" if at == number else " "
+        where = f"message {one.fork_number} of {one.num_messages}"
+        say(f"{mark} {at:>2}  {where}  {visible_line(one.fork.content, LINE_CELLS)}")
+
+
+def _find(state: PlainState, argument: str) -> None:
+    found = find_in(state.session.path_messages(), argument)
+    for number, entry, line in found:
+        say(f"{number:>4}  {'you' if entry.role == 'user' else 'model'}: {line}")
+    if not found:
+        say("Nothing was found.")
+
+
+def _on_the_screen(_state: PlainState, _argument: str) -> None:
+    raise RequestError(
+        "That works in the full screen only.", "Scroll back, or press Ctrl+R for earlier prompts."
+    )
 
 
 def _stop(_state: PlainState, _argument: str) -> None:
@@ -174,6 +209,11 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "thoughts": _thoughts,
     "edit": _edit,
     "redo": _redo,
+    "branch": _branch,
+    "tree": _tree,
+    "now": _on_the_screen,
+    "history": _on_the_screen,
+    "find": _find,
     "stop": _stop,
     "copy": _copy,
     "export": _export,

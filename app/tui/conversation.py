@@ -56,6 +56,7 @@ class Conversation:
         self._turn: Turn | None = None
         self._num_warnings = 0
         self._refused = ""
+        self._is_urgent = False
         self.info: EngineInfo | None = None
         self.session = session or self._fresh_session()
         self.phase: Phase = "loading"
@@ -89,6 +90,16 @@ class Conversation:
             return True
         self._ask(text)
         return True
+
+    def submit_now(self, text: str) -> bool:
+        """Stop the answer in progress and send a message, or the queued one; False for neither."""
+        text = "\n".join(filter(None, (self.take_queued(), text)))
+        if not text:
+            return False
+        if not self.is_busy:
+            return self.submit(text)
+        self.queued, self._is_urgent = text, True
+        return self.stop()
 
     def take_queued(self) -> str:
         """Take the queued message back."""
@@ -220,7 +231,8 @@ class Conversation:
             return
         self._turn.finish(record)
         failed = record.finish_reason == "error"
-        self._turn_over(may_go_on=not failed)
+        was_stopped = record.finish_reason == "cancelled" and not self._is_urgent
+        self._turn_over(may_go_on=not failed and not was_stopped)
         if failed:
             self.notice("Engine", record.error or "The engine failed.", "error")
 
@@ -267,6 +279,7 @@ class Conversation:
         self.tell_warnings()
 
     def _send_queued(self) -> None:
+        self._is_urgent = False
         if text := self.take_queued():
             self._ask(text)
 

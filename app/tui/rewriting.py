@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from app.sessions.entries import MessageEntry
+from app.sessions.session import Session
 from app.slash import typed_text
 from app.tui.composer import Composer
 
@@ -20,9 +21,11 @@ class Rewriting:
         self._composer = composer
         self._aside: _Aside | None = None
 
-    @property
-    def entry(self) -> MessageEntry | None:
-        """The message that is written anew."""
+    def entry_in(self, session: Session) -> MessageEntry | None:
+        """The message that is written anew, if it is one of this session."""
+        if self._aside is not None and self._aside.entry.id not in session.messages:
+            self._aside = None
+            self._composer.show_title("")
         return self._aside.entry if self._aside is not None else None
 
     def begin(self, entry: MessageEntry) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from app.live import LiveSettings
 from app.tui.answer import THINKING_MODES
 from app.tui.conversation import Conversation
+from app.tui.screens.history import HistoryScreen
 from app.tui.window import Window
 from engine.errors import RequestError
 
@@ -18,6 +19,9 @@ class TalkCommands:
         self._live = live
         self.table: dict[str, Callable[[str], None]] = {
             "stop": lambda _: self._stop(),
+            "now": self._now,
+            "history": self._history,
+            "find": window.find,
             "copy": self._copy,
             "thoughts": self._thoughts,
             "system": self._system,
@@ -26,6 +30,21 @@ class TalkCommands:
     def _stop(self) -> None:
         if not self._chat.stop():
             self._window.hint("nothing is being written")
+
+    def _now(self, argument: str) -> None:
+        if not self._chat.submit_now(argument):
+            self._window.hint("nothing is queued: /now TEXT stops the answer and sends TEXT")
+
+    def _history(self, argument: str) -> None:
+        window = self._window
+        sheet = HistoryScreen(window.history.entries(), window.transcript.look, argument)
+        window.open_sheet(sheet, self._take_prompt)
+
+    def _take_prompt(self, prompt: str | None) -> None:
+        if prompt is None:
+            return
+        self._window.history.add(self._window.composer.take())
+        self._window.composer.put(prompt)
 
     def _copy(self, argument: str) -> None:
         answers = [one for one in self._chat.session.path_messages() if one.role == "assistant"]

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from textual.screen import Screen
 
 from app.sessions.entries import MessageEntry
+from app.sessions.history import PromptHistory
 from app.tui.composer import Composer
 from app.tui.transcript import Transcript
 
@@ -23,6 +24,11 @@ class Window(Protocol):
         """The conversation as it is shown."""
         ...
 
+    @property
+    def history(self) -> PromptHistory:
+        """Prompts that were sent."""
+        ...
+
     def hint(self, sentence: str) -> None:
         """Say something for a few seconds."""
 
@@ -37,6 +43,9 @@ class Window(Protocol):
 
     def rewrite(self, entry: MessageEntry) -> None:
         """Have an earlier message written anew, as a branch."""
+
+    def find(self, text: str = "") -> None:
+        """Find a text in the conversation, or ask for one."""
 
     def keep_draft(self) -> None:
         """Write the message box to disk now."""

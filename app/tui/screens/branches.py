@@ -1,5 +1,6 @@
 """F6: the branches of this conversation; Enter goes to one."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -11,9 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from app.sessions.entries import MessageEntry
-from app.sessions.session import Session
-from app.sessions.tree import Tree
+from app.sessions.branches import Branch
 from app.tui.theme import Look
 from app.visible import visible_line
 
@@ -25,18 +24,16 @@ class BranchScreen(ModalScreen[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,f6,q", "cancel", show=False)]
 
-    def __init__(self, session: Session, look: Look) -> None:
+    def __init__(self, branches: Sequence[Branch], current: int, look: Look) -> None:
         super().__init__()
-        self._tree = session.tree()
+        self._branches = branches
+        self._current = current
         self._look = look
-        self._leaves = self._tree.leaves()
-        number, _ = self._tree.place(session.leaf)
-        self._current = number - 1
 
     def compose(self) -> ComposeResult:
         """A list of branches in the order they were made."""
         rows = OptionList(
-            *(Option(self._row(at, one), id=one.id) for at, one in enumerate(self._leaves)),
+            *(Option(self._row(at, one), id=one.leaf.id) for at, one in enumerate(self._branches)),
             markup=False,
         )
         sheet = Vertical(rows, classes="sheet")
@@ -50,12 +47,10 @@ class BranchScreen(ModalScreen[str | None]):
         rows.highlighted = max(self._current, 0)
         rows.focus()
 
-    def _row(self, at: int, leaf: MessageEntry) -> Text:
-        look = self._look
-        path = self._tree.path(leaf.id)
-        fork = _fork(self._tree, path)
+    def _row(self, at: int, branch: Branch) -> Text:
+        look, fork = self._look, branch.fork
         mark = look.signs.folded if at == self._current else " "
-        where = f"message {path.index(fork) + 1} of {len(path)}"
+        where = f"message {branch.fork_number} of {branch.num_messages}"
         who = "you" if fork.role == "user" else "answer"
         return Text.assemble(
             (f"{mark} {at + 1:>2}  ", look.accent),
@@ -72,9 +67,3 @@ class BranchScreen(ModalScreen[str | None]):
     def action_cancel(self) -> None:
         """Close without a choice."""
         self.dismiss(None)
-
-
-def _fork(tree: Tree, path: list[MessageEntry]) -> MessageEntry:
-    """Where a branch leaves the others for the last time: what tells it apart."""
-    forks = (one for one in reversed(path) if len(tree.siblings(one.id)) > 1)
-    return next(forks, path[0])

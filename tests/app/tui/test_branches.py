@@ -102,7 +102,7 @@ async def test_brackets_say_when_there_is_nothing_beside(seat):
         await talk(s, "question")
         await s.pilot.press("tab", "]")
         await s.pilot.pause()
-        assert "no message here has another beside it" in s.state
+        assert "No message here has another beside it." in s.text
 
 
 async def test_r_answers_again_from_where_the_cursor_is(seat):
@@ -150,7 +150,7 @@ async def test_a_message_that_is_not_there_is_said(seat, line):
     async with seat(*THREE) as s:
         await talk(s, "first")
         await s.send(line)
-        assert "there is no message" in s.state
+        assert "There is no message 7 of yours from the end." in s.text
         assert contents(s) == ["first", "one"]
 
 
