@@ -17,9 +17,9 @@ from app.slash import SlashCommand, help_text, typed_text
 from app.streams import write_control
 from app.trace.export import HOW_TO_OPEN, export_present
 from app.tui import clipboard
+from app.tui.copied_text import text_meant
 from app.visible import visible_line
 from engine.errors import RequestError
-from engine.settings import environment
 from engine.settings.declared import KNOWN
 
 Next = Literal["prompt", "answer", "leave"]
@@ -71,6 +71,17 @@ def _sessions(state: PlainState, _argument: str) -> None:
         say("There are no conversations yet.")
     if unreadable:
         say(unreadable)
+
+
+def _rename(state: PlainState, argument: str) -> None:
+    state.session.rename(argument)
+    say(f"This conversation is called: {state.session.title}")
+
+
+def _delete(state: PlainState, argument: str) -> None:
+    if not argument:
+        raise RequestError("Say which: /delete ID.", "/sessions lists them.")
+    say(f"Deleted {', '.join(state.store.delete([argument]))}.")
 
 
 def _session(state: PlainState, _argument: str) -> None:
@@ -165,11 +176,10 @@ def _stop(_state: PlainState, _argument: str) -> None:
 
 
 def _copy(state: PlainState, argument: str) -> None:
-    answers = [one.content for one in state.session.path_messages() if one.role == "assistant"]
-    number = int(argument) if argument.isdecimal() else 0 if argument else 1
-    if not 1 <= number <= len(answers):
-        raise RequestError(f"There is no answer {argument or 1} from the end.")
-    text = answers[-number]
+    text = text_meant(state.session, argument)
+    if program := clipboard.copy_native(text):
+        say(f"{clipboard.how_copied(text, program)}.")
+        return
     if not clipboard.fits(text):
         try:
             path = clipboard.copy_to_file(text, state.settings.state_dir)
@@ -180,8 +190,7 @@ def _copy(state: PlainState, argument: str) -> None:
     data = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
     if not write_control(f"\x1b]52;c;{data}\x07"):
         raise RequestError("There is no terminal whose clipboard could be reached.", "Use /export.")
-    inside = environment.inside_multiplexer()
-    say(f"{clipboard.how_copied(text, inside_multiplexer=inside)}.")
+    say(f"{clipboard.how_copied(text)}.")
 
 
 def _export(state: PlainState, argument: str) -> None:
@@ -203,6 +212,8 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "resume": _resume,
     "sessions": _sessions,
     "session": _session,
+    "rename": _rename,
+    "delete": _delete,
     "system": _system,
     "set": _set,
     "think": _think,
@@ -214,6 +225,7 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "now": _on_the_screen,
     "history": _on_the_screen,
     "find": _find,
+    "pager": _on_the_screen,
     "stop": _stop,
     "copy": _copy,
     "export": _export,

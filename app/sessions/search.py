@@ -1,9 +1,12 @@
 """Searching the text of conversations: words in any case, and a line that shows where."""
 
+import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
-from app.sessions.entries import MessageEntry
+from app.sessions.entries import MessageEntry, read_contents
+from app.sessions.logfile import read_lines
 from app.visible import visible_line
 
 CELLS_BEFORE, LINE_CELLS = 24, 76
@@ -37,3 +40,29 @@ def find_in(path: Iterable[MessageEntry], search: str) -> list[tuple[int, Messag
         if words and all(word in folded for word in words):
             found.append((number, entry, excerpt(text, words)))
     return found
+
+
+def excerpt_of_file(path: Path, search: str) -> str:
+    """Where a session's file holds every word of a search, as one line; empty when it does not.
+
+    Words may stand in different messages. Most files are passed over without being parsed.
+    """
+    words = words_of(search)
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return ""
+    folded = data.decode("utf-8", "replace").casefold()
+    if not words or not all(_as_written(word) in folded for word in words):
+        return ""
+    messages = read_contents(path.stem, read_lines(data)[0]).messages.values()
+    texts = [text for one in messages for text in (one.content, one.reasoning)]
+    said = "\n".join(texts).casefold()
+    if not all(word in said for word in words):
+        return ""
+    return next((found for text in texts if (found := excerpt(text, words))), "")
+
+
+def _as_written(word: str) -> str:
+    """A word as it stands in a line of JSON."""
+    return json.dumps(word, ensure_ascii=False)[1:-1].casefold()

@@ -170,7 +170,7 @@ class Session:
     def rename(self, title: str) -> None:
         """Give the session a title of its own; empty takes the first message again."""
         self._contents.given_title = title
-        self._write_unless_empty({"type": "title", "text": title, "at": now()})
+        self._write_unless_empty(title_line(title))
 
     @property
     def draft(self) -> str:
@@ -241,7 +241,7 @@ class Session:
         self._is_written = True
         lines = [session_line(self._contents)]
         if self._contents.given_title:
-            lines.append({"type": "title", "text": self._contents.given_title, "at": now()})
+            lines.append(title_line(self._contents.given_title))
         others = [one for one in self.messages.values() if one.id != line.get("id")]
         lines += [message_line(one) for one in others]
         if others and self.leaf != line.get("id"):
@@ -265,6 +265,11 @@ class Session:
                 "It is kept in memory and tried again with every message; "
                 "/export writes it elsewhere."
             )
+
+
+def title_line(title: str) -> dict[str, Any]:
+    """A title that a person gave, as a line of the file."""
+    return {"type": "title", "text": title, "at": now()}
 
 
 def new_id() -> str:

@@ -22,7 +22,7 @@ from app.tui.composer import Composer
 from app.tui.conversation import Conversation
 from app.tui.copying import copy, source_at
 from app.tui.desk import Desk
-from app.tui.editor import edit_outside
+from app.tui.editor import edit_outside, read_outside
 from app.tui.find_bar import FindBar
 from app.tui.finding import Finding
 from app.tui.frame import Frame
@@ -143,6 +143,10 @@ class ChatApp(App[None]):
         self._frame.hint(sentence)
         self._paint_frame()
 
+    def is_second(self, what: str, seconds: float) -> bool:
+        """Whether the same thing was wanted within ``seconds``; notes it otherwise."""
+        return self._frame.is_second(what, seconds)
+
     # appearance
 
     def _look_now(self) -> Look:
@@ -200,13 +204,22 @@ class ChatApp(App[None]):
 
     @on(Transcript.CopyRequested)
     def _copy_wanted(self, event: Transcript.CopyRequested) -> None:
-        if event.whole:
-            self._commands.run("/copy")
-            return
         if source := source_at(event.piece, self._transcript.pieces):
             self.copy_text(source)
         else:
             self.hint("nothing to copy here: j and k move between blocks")
+
+    @on(Transcript.PagerRequested)
+    def _pager_wanted(self, event: Transcript.PagerRequested) -> None:
+        if event.piece is not None and event.piece.source:
+            self.read_outside(event.piece.source)
+        else:
+            self._commands.run("/pager")
+
+    def read_outside(self, text: str) -> None:
+        """Read a text in the person's own pager."""
+        if problem := read_outside(self, text):
+            self.hint(problem)
 
     def copy_text(self, text: str) -> None:
         """Copy a text, and say which way it went."""

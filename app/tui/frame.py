@@ -31,11 +31,11 @@ class Frame:
         self._hint = sentence
         self._hint_until = self._clock.seconds() + HINT_SECONDS
 
-    def is_second(self, what: str) -> bool:
+    def is_second(self, what: str, seconds: float = TWICE_SECONDS) -> bool:
         """Whether the same thing was wanted a moment ago; notes it otherwise."""
         now = self._clock.seconds()
         is_second = self._armed == what and now < self._armed_until
-        self._armed, self._armed_until = ("", 0.0) if is_second else (what, now + TWICE_SECONDS)
+        self._armed, self._armed_until = ("", 0.0) if is_second else (what, now + seconds)
         return is_second
 
     def paint(self, chat: Conversation, standing_hint: str, width: int, look: Look) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from app.live import LiveSettings
 from app.tui.answer import THINKING_MODES
 from app.tui.conversation import Conversation
+from app.tui.copied_text import text_meant
 from app.tui.screens.history import HistoryScreen
 from app.tui.window import Window
-from engine.errors import RequestError
 
 
 class TalkCommands:
@@ -23,6 +23,7 @@ class TalkCommands:
             "history": self._history,
             "find": window.find,
             "copy": self._copy,
+            "pager": self._pager,
             "thoughts": self._thoughts,
             "system": self._system,
         }
@@ -47,13 +48,10 @@ class TalkCommands:
         self._window.composer.put(prompt)
 
     def _copy(self, argument: str) -> None:
-        answers = [one for one in self._chat.session.path_messages() if one.role == "assistant"]
-        number = int(argument) if argument.isdecimal() and int(argument) else 1
-        if argument and not argument.isdecimal():
-            raise RequestError(f"'{argument}' is no number.", "Write /copy or /copy 2.")
-        if number > len(answers):
-            raise RequestError(f"There are {len(answers)} answers here.")
-        self._window.copy_text(answers[-number].content)
+        self._window.copy_text(text_meant(self._chat.session, argument))
+
+    def _pager(self, argument: str) -> None:
+        self._window.read_outside(text_meant(self._chat.session, argument))
 
     def _thoughts(self, argument: str) -> None:
         now = THINKING_MODES.index(self._live.settings.chat.show_thinking)

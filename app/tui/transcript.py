@@ -28,12 +28,18 @@ class Transcript(PieceView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = TRANSCRIPT_BINDINGS
 
     class CopyRequested(Message):
-        """The reader wants the source of a block or of the whole answer."""
+        """The reader wants the source of a block."""
 
-        def __init__(self, piece: Piece | None, *, whole: bool) -> None:
+        def __init__(self, piece: Piece | None) -> None:
             super().__init__()
             self.piece = piece
-            self.whole = whole
+
+    class PagerRequested(Message):
+        """The reader wants to read a block outside."""
+
+        def __init__(self, piece: Piece | None) -> None:
+            super().__init__()
+            self.piece = piece
 
     class CommandWanted(Message):
         """The reader wants a command run on what the cursor is on."""
@@ -113,11 +119,11 @@ class Transcript(PieceView, can_focus=True):
 
     def action_copy_block(self) -> None:
         """Copy the block under the cursor."""
-        self.post_message(self.CopyRequested(self._cursor, whole=False))
+        self.post_message(self.CopyRequested(self._cursor))
 
-    def action_copy_answer(self) -> None:
-        """Copy the whole answer."""
-        self.post_message(self.CopyRequested(self._cursor, whole=True))
+    def action_open_block(self) -> None:
+        """Open the block under the cursor in the pager."""
+        self.post_message(self.PagerRequested(self._cursor))
 
     def action_unfold(self) -> None:
         """Fold or unfold the thinking under the cursor."""

@@ -32,11 +32,18 @@ class Window(Protocol):
     def hint(self, sentence: str) -> None:
         """Say something for a few seconds."""
 
+    def is_second(self, what: str, seconds: float) -> bool:
+        """Whether the same thing was wanted within ``seconds``; notes it otherwise."""
+        ...
+
     def copy_text(self, text: str) -> None:
         """Copy a text, and say which way it went."""
 
     def open_sheet(self, sheet: Screen[Any], take: Callable[[Any], None] | None = None) -> None:
         """Open a sheet over the chat; ``take`` gets what it returns."""
+
+    def read_outside(self, text: str) -> None:
+        """Read a text in the person's own pager."""
 
     def edit_outside(self) -> None:
         """Write the message in the person's own editor."""
