@@ -12,6 +12,7 @@ from app.profile_menu import ProfileMenu
 from app.sessions.store import SessionStore
 from app.slash import parse_slash
 from app.trace.export import HOW_TO_OPEN, export_present
+from app.tui.branch_commands import BranchCommands
 from app.tui.compare_commands import CompareCommands
 from app.tui.conversation import Conversation
 from app.tui.menu_commands import MenuCommands
@@ -43,6 +44,7 @@ class Commands:
             "quit": lambda _: window.leave(),
             **SessionCommands(window, chat, store).table,
             **TalkCommands(window, chat, live).table,
+            **BranchCommands(window, chat).table,
             **MenuCommands(window, chat, live, profiles).table,
             **CompareCommands(window, chat, live, worker, profiles).table,
         }

@@ -82,7 +82,7 @@ class CompareCommands:
         """The last request with its answer, where this profile gave it in this run."""
         done = self._chat.answered
         session = self._chat.session
-        if done is not None and done.info is info and done.leaf == session.leaf:
+        if done is not None and done.info == info and done.leaf == session.leaf:
             return done.request, done.record
         path = session.path_messages()
         last = max(index for index, one in enumerate(path) if one.role == "user")

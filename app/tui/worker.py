@@ -131,6 +131,7 @@ class EngineWorker:
 
     def go_back(self, open_engine: OpenEngine) -> None:
         """Return from a visit: to the engine that was kept, else to one that is opened again."""
+        self._open_engine = open_engine
         self._supersede(_Load(open_engine, returns=True))
 
     def ask(self, request: Request) -> None:
