@@ -30,10 +30,13 @@ from app.tui.frame import Frame
 from app.tui.keymap import APP_BINDINGS, KEYS
 from app.tui.palette import system_commands
 from app.tui.state import complete, completion_hint
-from app.tui.theme import NAMES, THEMES, Look, get_look
+from app.tui.theme import ANSI, NAMES, THEMES, Look, get_look
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker
 from engine.settings import environment
+
+LONG_SECONDS = 10.0
+"""From when on the end of an answer is worth a sound."""
 
 WORK_SECONDS = 0.004
 """Most time a paint spends on colouring code."""
@@ -70,7 +73,8 @@ class ChatApp(App[None]):
         *,
         profiles: ProfileMenu | None = None,
     ) -> None:
-        super().__init__()
+        # with NO_COLOR no colour at all is written, not even grey
+        super().__init__(ansi_color=True if environment.no_color() else None)
         for theme in THEMES:
             self.register_theme(theme)
         self._live = live
@@ -122,13 +126,22 @@ class ChatApp(App[None]):
 
     def tick(self) -> None:
         """Take what happened since the last paint, and paint it."""
+        was_busy = self.chat.is_busy
         self.chat.take(self._worker.drain())
+        if was_busy and not self.chat.is_busy:
+            self._ring()
         if self._prompts and self.chat.phase == "idle":
             self.chat.submit(self._prompts.popleft())
         self._transcript.work(WORK_SECONDS)
         self._desk.tick()
         self.chat.tell_warnings()
         self._paint_frame()
+
+    def _ring(self) -> None:
+        """Call a person back who went elsewhere while a long answer was written."""
+        was_long = self._clock.seconds() - self.chat.began_at >= LONG_SECONDS
+        if was_long and not self.app_focus and self._live.settings.chat.bell:
+            self.bell()
 
     def _paint_frame(self) -> None:
         chat, width = self.chat, self.size.width
@@ -155,12 +168,16 @@ class ChatApp(App[None]):
 
     def _look_now(self) -> Look:
         chat = self._live.settings.chat
-        return get_look(NAMES[chat.theme], ascii_only=chat.ascii)
+        return get_look(self._theme_name, ascii_only=chat.ascii)
+
+    @property
+    def _theme_name(self) -> str:
+        return ANSI if self.no_color else NAMES[self._live.settings.chat.theme]
 
     def settings_changed(self) -> None:
         """Bring the screen in line with the settings."""
         chat = self._live.settings.chat
-        self.theme = NAMES[chat.theme]
+        self.theme = self._theme_name
         self.set_class(chat.ascii, "-ascii")
         self._transcript.set_look(self._look_now())
         self._transcript.show_thinking(chat.show_thinking)

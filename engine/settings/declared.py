@@ -129,10 +129,23 @@ class ChatSettings:
     show_thinking: str = setting(
         "live", "how thinking is shown", choices=("live", "folded", "open", "hidden"), when="live"
     )
-    theme: str = setting("dark", "colours", choices=("dark", "light", "ansi"), when="live")
+    theme: str = setting(
+        "dark",
+        "colours; ansi takes the terminal's own, and NO_COLOR none",
+        choices=("dark", "light", "colour-blind", "ansi"),
+        when="live",
+    )
     fps: int = setting(0, "paints a second; 0 is 20, and 10 over SSH", bounds=(0, 60), when="live")
     mouse: bool = setting(True, "use the mouse; off leaves selection to the terminal")
     ascii: bool = setting(False, "draw with ASCII signs only")
+    a11y: bool = setting(
+        False,
+        "for screen readers: the plain prompt, one line after the other, nothing redrawn, and what "
+        "goes on said in words",
+    )
+    bell: bool = setting(
+        True, "ring when a long answer ends while the terminal is not in front", when="live"
+    )
     save: bool = setting(True, "keep conversations on disk")
 
 
