@@ -26,6 +26,14 @@ def chat(
     model: options.Model = None,
     profile: options.Profile = None,
     plain: Annotated[bool, typer.Option("--plain", help="A prompt instead of the screen.")] = False,
+    a11y: Annotated[
+        bool,
+        typer.Option("--a11y", help="For screen readers: --plain, nothing redrawn, told in words."),
+    ] = False,
+    use_ascii: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII signs only.")] = False,
+    no_mouse: Annotated[
+        bool, typer.Option("--no-mouse", help="Leave the mouse to the terminal.")
+    ] = False,
     resume: Annotated[
         str | None,
         typer.Option(help="Go on with a conversation; the last one without ID.", metavar="[ID]"),
@@ -53,6 +61,9 @@ def chat(
         "model.profile": profile,
         "model.device": device,
         "chat.system": system,
+        "chat.a11y": a11y or None,
+        "chat.ascii": use_ascii or None,
+        "chat.mouse": False if no_mouse else None,
     }
     chosen = plan(options.as_settings(given, sets))
     session_id = _resumed(chosen, resume)
@@ -61,6 +72,7 @@ def chat(
         return _once(chosen, session_id, trace)
     from app.launcher import supervise
 
+    plain = plain or chosen.settings.chat.a11y
     if reason and not plain:
         say(f"Plain form: {reason}.")
     if plain or reason:

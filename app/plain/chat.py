@@ -10,6 +10,8 @@ from app.plain.answer import Outcome, stream_answer
 from app.plain.commands import act
 from app.plain.loading import load
 from app.plain.prompt import EditingReader, LineReader, Reader
+from app.plain.spoken import FIRST_LINE
+from app.plain.spoken import PROMPT as SPOKEN_PROMPT
 from app.plain.state import PlainState
 from app.profile_menu import ProfileMenu
 from app.report import OK, say
@@ -25,7 +27,10 @@ from engine.types import ChatEngine
 def run_plain(chosen: Plan, session_id: str | None, recorder: Recorder) -> int:
     """Chat until the person leaves; returns the exit code."""
     opener = recorder.wrap(chosen.open)
-    engine = load(opener)
+    spoken = chosen.settings.chat.a11y
+    if spoken:
+        say(FIRST_LINE)
+    engine = load(opener, spoken=spoken)
     restore = exit_on_end_signals()
     try:
         state = _state(chosen, session_id, engine, opener, recorder)
@@ -101,7 +106,10 @@ def answer(state: PlainState, before: str) -> Outcome:
     writer = session.start_answer()
     if state.recorder is not None:
         state.recorder.follow(session.trace_path)
-    outcome = stream_answer(state.engine, request, writer, state.settings.chat.show_thinking)
+    outcome = stream_answer(
+        state.engine, request, writer, state.settings.chat.show_thinking,
+        spoken=state.settings.chat.a11y,
+    )  # fmt: skip
     if outcome.is_refused:
         session.select(before)
     return outcome
@@ -126,6 +134,8 @@ def _take(state: PlainState, line: str) -> Outcome | None:
 
 def _reader(state: PlainState) -> Reader:
     can_edit = is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    if state.settings.chat.a11y:
+        return LineReader(SPOKEN_PROMPT)
     if not can_edit or environment.terminal_name() in ("dumb", "unknown"):
         return LineReader()
 

@@ -30,14 +30,14 @@ def compare(state: PlainState, name: str) -> None:
     if not switch.beside:
         state.engine.close()
     try:
-        other = load(switch.open)
+        other = load(switch.open, spoken=state.settings.chat.a11y)
         try:
             second = _answer(other, request)
         finally:
             other.close()
     finally:
         if not switch.beside:
-            state.engine = load(state.opener)
+            state.engine = load(state.opener, spoken=state.settings.chat.a11y)
     if first is not None and second is not None:
         say(_verdict(first, second))
     say(f"'{info.profile}' goes on as before.")

@@ -25,10 +25,10 @@ def _go(state: PlainState, switch: Switch) -> None:
     if not switch.beside:
         before.close()
     try:
-        state.engine = load(state.recorded(switch.open))
+        state.engine = load(state.recorded(switch.open), spoken=state.settings.chat.a11y)
     except EngineError as error:
         if not switch.beside:
-            state.engine = load(state.opener)
+            state.engine = load(state.opener, spoken=state.settings.chat.a11y)
         say(f"'{switch.name}' was not loaded: '{state.engine.info.profile}' goes on as before.")
         raise error from None
     state.opener = state.recorded(switch.open)

@@ -220,7 +220,8 @@ def _row(look: Look, cells: tuple[str, ...], mark: str, room: int, styles: "list
         width = 2 + sum(w + 1 for w, is_shown in zip(WIDTHS, shown, strict=True) if is_shown)
         if width > room:
             shown[column] = False
-    text = Text(f"{mark:<2}", look.accent, no_wrap=True, overflow="ellipsis", end="")
+    text = Text(no_wrap=True, overflow="ellipsis", end="")
+    text.append(f"{mark:<2}", look.accent)
     for index, cell in enumerate(cells):
         if not shown[index]:
             continue
