@@ -27,8 +27,9 @@ from app.tui.editor import edit_outside, read_outside
 from app.tui.find_bar import FindBar
 from app.tui.finding import Finding
 from app.tui.frame import Frame
-from app.tui.keymap import APP_BINDINGS, KEYS
+from app.tui.keymap import APP_BINDINGS, KEYS, Where
 from app.tui.palette import system_commands
+from app.tui.screens.help import HelpPart, HelpScreen
 from app.tui.state import complete, completion_hint
 from app.tui.theme import ANSI, NAMES, THEMES, Look, get_look
 from app.tui.transcript import Transcript
@@ -250,9 +251,9 @@ class ChatApp(App[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Our keys sleep while a sheet is open over the chat."""
-        del parameters
         if action in _OWN_ACTIONS and len(self.screen_stack) > 1:
-            return action in _OVER_SHEETS
+            wants_help = parameters == ("/help",) and not isinstance(self.screen, HelpScreen)
+            return wants_help or action in _OVER_SHEETS
         return True
 
     def action_stop(self) -> None:
@@ -317,6 +318,13 @@ class ChatApp(App[None]):
     def history(self) -> PromptHistory:
         """Prompts that were sent."""
         return self._history
+
+    @property
+    def focused_part(self) -> Where | HelpPart:
+        """What help is about first: the open sheet, else what has the focus."""
+        if part := getattr(self.screen, "HELP_PART", None):
+            return part
+        return "conversation" if self._transcript.has_focus else "message"
 
     def open_sheet(self, sheet: Screen[Any], take: Callable[[Any], None] | None = None) -> None:
         """Open a sheet over the chat; ``take`` gets what it returns."""

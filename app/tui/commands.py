@@ -39,7 +39,9 @@ class Commands:
         self._window = window
         self._chat = chat
         self._table: dict[str, Callable[[str], None]] = {
-            "help": lambda _: window.open_sheet(HelpScreen(window.transcript.look)),
+            "help": lambda _: window.open_sheet(
+                HelpScreen(window.transcript.look, window.focused_part)
+            ),
             "trace": self._trace,
             "quit": lambda _: window.leave(),
             **SessionCommands(window, chat, store).table,

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 
-from app.live import LiveSettings
+from app.live import LiveSettings, full_name
 from app.profile_menu import ProfileMenu
 from app.tui.conversation import Conversation
-from app.tui.screens.parameters import ParameterScreen
+from app.tui.screens.parameters import ROWS, ParameterScreen
 from app.tui.screens.profiles import ProfileScreen
 from app.tui.window import Window
 from engine.errors import EngineError, RequestError
+
+PANEL = {name for name, _ in ROWS}
+"""Settings that have a row in the panel."""
 
 
 class MenuCommands:
@@ -72,6 +75,8 @@ class MenuCommands:
         elif name == "all":
             rows = [self._live.describe(one) for one in self._live.resolved]
             self._chat.notice("Settings", "\n".join(rows))
+        elif not value and full_name(name) in PANEL:
+            self._show_parameters(full_name(name))
         elif not value:
             self._chat.notice("Settings", self._live.describe(name))
         else:

@@ -11,6 +11,7 @@ from textual.widgets import Static
 
 from app.tui.comparison import Comparison, Side, same_beginning
 from app.tui.lines import Part, fit, size_text
+from app.tui.screens.help import HelpPart
 from app.tui.theme import Look
 from app.visible import visible, visible_line
 
@@ -28,6 +29,16 @@ SPOKEN = {
 
 class CompareScreen(ModalScreen[None]):
     """Shows a comparison while it runs; Esc stops it, and closes it when it is over."""
+
+    HELP_PART: ClassVar = HelpPart(
+        "Comparing two profiles",
+        (
+            ("Tab", "from one answer to the other, to scroll it"),
+            ("the sign", "the first word that differs"),
+            ("read", "prompt tokens that were not held from before: they make the TTFT"),
+            ("Esc", "stop and go back; close when it is over"),
+        ),
+    )
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f9", "leave", show=False, priority=True),

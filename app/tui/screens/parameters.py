@@ -18,6 +18,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 from app.live import SOURCE, LiveSettings, raw_text, show_value
+from app.tui.screens.help import HelpPart
 from app.tui.theme import Look
 from app.visible import visible
 from engine.errors import SettingsError
@@ -109,6 +110,17 @@ class ParameterScreen(ModalScreen[list[str]]):
         look: colours and signs.
         focus: the setting to begin with, or "system".
     """
+
+    HELP_PART: ClassVar = HelpPart(
+        "Where answers are made",
+        (
+            ("Up / Down, Enter", "another row; what was typed is taken"),
+            ("Left / Right, Space", "another word, in rows that hold one of a few"),
+            ("empty", "the default that stands there greyed"),
+            ("Ctrl+R", "the row's default again; at a row that has it: of all rows"),
+            ("Esc", "close; the next message uses what is set"),
+        ),
+    )
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f4", "leave", show=False, priority=True),

@@ -17,6 +17,7 @@ from textual.widgets.option_list import Option
 
 from app.profile_menu import ProfileMenu, rate_text
 from app.tui.lines import size_text
+from app.tui.screens.help import HelpPart
 from app.tui.screens.pointed_list import GUTTER_CELLS, PointedList
 from app.tui.theme import Look
 from app.visible import visible, visible_line
@@ -43,6 +44,20 @@ class ProfileScreen(ModalScreen[str | None]):
         title: of the sheet, which says what the choice is for.
         without: leave the current one out, as a comparison wants.
     """
+
+    HELP_PART: ClassVar = HelpPart(
+        "In the list of profiles",
+        (
+            (
+                "Up / Down",
+                "look at a profile: what it needs, and what to do about missing files",
+            ),
+            ("Enter", "open it; the conversation is kept, and Esc gives the load up"),
+            ("PgUp / PgDn", "scroll the text below the list"),
+            ("tok/s", "read bandwidth / bytes of a round, or what was timed on such a GPU"),
+            ("Esc", "close"),
+        ),
+    )
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f3,q", "dismiss", show=False),
