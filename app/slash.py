@@ -35,6 +35,7 @@ SLASH_COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("redo", "", "answer the last message once more; the old answer is kept"),
     SlashCommand("stop", "", "stop the answer and keep its text"),
     SlashCommand("copy", "[N]", "copy the last answer, or the Nth from the end, as it was written"),
+    SlashCommand("view", "[pane|lines|off|full]", "show the instruments another way"),
     SlashCommand("export", "[FILE]", "write the conversation as Markdown, or JSON for FILE.json"),
     SlashCommand("trace", "[FILE]", "write the timing of this conversation, for ui.perfetto.dev"),
     SlashCommand("quit", "", "leave; the conversation is kept"),

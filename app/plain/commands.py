@@ -12,6 +12,7 @@ from app.report import say, say_lines
 from app.sessions.export import export_to
 from app.sessions.store import SessionError
 from app.slash import SlashCommand, help_text
+from app.stats import stats_line
 from app.streams import write_control
 from app.trace.export import HOW_TO_OPEN, export_present
 from app.tui import clipboard
@@ -144,6 +145,12 @@ def _export(state: PlainState, argument: str) -> None:
     say(f"Written to {export_to(state.session, path)}.")
 
 
+def _view(state: PlainState, _argument: str) -> None:
+    path = state.session.path_messages()
+    record = next((one.record for one in reversed(path) if one.record is not None), None)
+    say(stats_line(record) if record is not None else "There is no answer yet.")
+
+
 def _trace(state: PlainState, argument: str) -> None:
     say(f"Written to {export_present(state.recorder, state.session, argument)}. {HOW_TO_OPEN}")
 
@@ -166,5 +173,6 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "copy": _copy,
     "export": _export,
     "trace": _trace,
+    "view": _view,
     "quit": _quit,
 }

@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import TextArea
 
@@ -24,8 +25,10 @@ from app.tui.composer import Composer
 from app.tui.conversation import Conversation
 from app.tui.drafts import DraftKeeper
 from app.tui.editor import edit_outside
+from app.tui.instruments.gauges import Gauges
+from app.tui.instruments.instruments import Instruments, next_view
 from app.tui.keymap import APP_BINDINGS, KEYS
-from app.tui.lines import Line, figures_text, header_text
+from app.tui.lines import Line, header_text
 from app.tui.pieces import BlockPiece
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.resume import ResumeScreen
@@ -72,6 +75,8 @@ class ChatApp(App[None]):
         clock: Clock | None = None,
         recorder: Recorder | None = None,
         prompts: Iterable[str] = (),
+        *,
+        gauges: Gauges | None = None,
     ) -> None:
         super().__init__()
         for theme in THEMES:
@@ -87,9 +92,8 @@ class ChatApp(App[None]):
         self._armed_until = 0.0
         self._transcript = Transcript(self._look_now())
         self._composer = Composer(history.entries, id="composer")
-        self._header, self._state, self._figures = (
-            Line(id=name) for name in ("header", "state", "figures")
-        )
+        self._header, self._state = (Line(id=name) for name in ("header", "state"))
+        self.instruments = Instruments(gauges or Gauges())
         self._prompts = deque(prompts)
         self.chat = Conversation(
             store, worker, self._transcript, live, self._clock, session, recorder
@@ -109,10 +113,12 @@ class ChatApp(App[None]):
     def compose(self) -> ComposeResult:
         """Put the parts together."""
         yield self._header
-        yield self._transcript
+        with Horizontal(id="middle"):
+            yield self._transcript
+            yield self.instruments.pane
         yield self._state
         yield self._composer
-        yield self._figures
+        yield self.instruments.lines
 
     def on_mount(self) -> None:
         """Show the conversation, then load the model beside it."""
@@ -122,6 +128,7 @@ class ChatApp(App[None]):
         self._composer.put(self.chat.session.draft)
         self.chat.show()
         self._worker.start()
+        self.instruments.gauges.start()
         fps = self._live.settings.chat.fps or (10 if environment.over_ssh() else 20)
         self.set_interval(1 / fps, self.tick)
 
@@ -147,7 +154,7 @@ class ChatApp(App[None]):
         self._header.show(header_text(title, chat.info, busy, width, look))
         hint = self._hint if seconds < self._hint_until else self._standing_hint()
         self._state.show(state_text(chat, seconds, hint, width, look))
-        self._figures.show(figures_text(chat.rates, chat.info, width, look, live=chat.is_busy))
+        self.instruments.show(chat, look)
         self._composer.has_queued = bool(chat.queued)
         preview = " ".join(chat.queued.split())[: max(width - 40, 10)]
         note = f" queued: {preview} (Up takes it back) " if preview else ""
@@ -185,6 +192,7 @@ class ChatApp(App[None]):
         self.theme = NAMES[chat.theme]
         self.set_class(chat.ascii, "-ascii")
         self._transcript.set_look(self._look_now())
+        self.instruments.fit(chat.view, *self.size)
         for piece in self._transcript.pieces:
             if isinstance(piece, ThinkingPiece) and piece.mode != chat.show_thinking:
                 piece.set_mode(chat.show_thinking)
@@ -204,6 +212,7 @@ class ChatApp(App[None]):
 
     def _fit(self) -> None:
         self._resize_box()
+        self.instruments.fit(self._live.settings.chat.view, *self.size)
         self._paint_frame()
 
     # messages
@@ -346,6 +355,16 @@ class ChatApp(App[None]):
         self._live.set("chat.show_thinking", mode)
         self.settings_changed()
         self.hint(f"thinking is shown {mode}")
+
+    def action_view(self) -> None:
+        """Show the instruments the next way."""
+        self.show_view(next_view(self._live.settings.chat.view, self.size.width))
+
+    def show_view(self, view: str) -> None:
+        """Show the instruments as one of ``VIEWS`` says."""
+        self._live.set("chat.view", view)
+        self.settings_changed()
+        self._paint_frame()
 
     def action_edit(self) -> None:
         """Write the message in the person's own editor."""

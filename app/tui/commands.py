@@ -29,6 +29,12 @@ class Screenlike(Protocol):
     def action_regenerate(self) -> None:
         """Answer again."""
 
+    def action_view(self) -> None:
+        """Show the instruments the next way."""
+
+    def show_view(self, view: str) -> None:
+        """Show the instruments as one of ``VIEWS`` says."""
+
     def action_stop(self) -> None:
         """Stop the answer."""
 
@@ -64,6 +70,7 @@ class Commands:
             "copy": self._copy,
             "export": self._export,
             "trace": self._trace,
+            "view": lambda view: app.show_view(view) if view else app.action_view(),
         }
 
     @property

@@ -41,6 +41,7 @@ KEYS: tuple[Key, ...] = (
         "/set show_thinking"),
     Key("ctrl+p", "command_palette", "Ctrl+P", "every command, by name"),
     Key("f1", "help", "F1", "this help", "anywhere", "/help"),
+    Key("f2", "view", "F2", "instruments: pane, lines, off, full screen", "anywhere", "/view"),
     Key("f8", "trace", "F8", "write the timing trace of this conversation", "anywhere", "/trace"),
     Key("ctrl+l", "redraw", "Ctrl+L", "draw the screen anew"),
     Key("ctrl+q", "quit", "Ctrl+Q", "quit; Ctrl+D with an empty box does too", "anywhere",
