@@ -21,7 +21,7 @@ from engine.settings.registry import (
 )
 from engine.types import DRAFT_SHAPES, DRAFTERS
 
-VIEWS = ("pane", "lines", "off", "full")
+VIEWS = ("pane", "lines", "off")
 """How the chat shows its instruments, in the order that the key walks through."""
 
 
@@ -129,7 +129,7 @@ class ChatSettings:
     theme: str = setting("dark", "colours", choices=("dark", "light", "ansi"), when="live")
     view: str = setting(
         "pane",
-        "instruments: a pane where the terminal is wide, else lines; lines; off; or full screen",
+        "instruments: a pane where the terminal is wide, else lines; lines; or off",
         choices=VIEWS,
         when="live",
     )

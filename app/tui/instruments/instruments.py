@@ -9,7 +9,6 @@ from app.tui.instruments.pane import COLUMNS_FOR_PANE, pane_rows
 from app.tui.instruments.reading import Reading
 from app.tui.instruments.rows import Rows
 from app.tui.theme import Look
-from engine.settings.declared import VIEWS
 
 Form = Literal["pane", "two", "one", "none"]
 
@@ -21,13 +20,6 @@ def form_of(view: str, width: int, height: int) -> Form:
     if view == "pane" and width >= COLUMNS_FOR_PANE:
         return "pane"
     return "two" if width >= COLUMNS_FOR_TWO and height >= ROWS_FOR_TWO else "one"
-
-
-def next_view(view: str, width: int) -> str:
-    """The view that follows in the cycle, without one that would look the same."""
-    views = [one for one in VIEWS if one != "pane" or width >= COLUMNS_FOR_PANE]
-    at = views.index(view) if view in views else 0
-    return views[(at + 1) % len(views)]
 
 
 class Instruments:

@@ -127,7 +127,7 @@ async def test_a_refused_message_goes_back_into_the_box(seat):
         assert s.app._composer.text == "//too long"
         assert s.app._history.entries()[-1] == "//too long"
         s.app._composer.clear_all()
-        s.app.action_regenerate()
+        s.app.action_run("/redo")
         await s.until(lambda: len(s.engine.requests) == 3 and not s.app.chat.is_busy)
         assert s.app._composer.text == ""
         await s.send("question two")
