@@ -11,6 +11,7 @@ from app.live import LiveSettings
 from app.sessions.store import SessionStore
 from app.slash import parse_slash
 from app.trace.export import HOW_TO_OPEN, export_present
+from app.tui.branch_commands import BranchCommands
 from app.tui.conversation import Conversation
 from app.tui.instruments.commands import InstrumentCommands
 from app.tui.screens.help import HelpScreen
@@ -38,6 +39,7 @@ class Commands:
             **SessionCommands(window, chat, store).table,
             **TalkCommands(window, chat, live).table,
             **InstrumentCommands(window, chat, live).table,
+            **BranchCommands(window, chat).table,
         }
 
     @property
