@@ -199,6 +199,10 @@ def _export(state: PlainState, argument: str) -> None:
     say(f"Written to {export_to(state.session, path)}.")
 
 
+def _tokens(_state: PlainState, _argument: str) -> None:
+    say("Tokens are marked on the full screen only; --json of 'qwen38 run' lists them by round.")
+
+
 def _view(state: PlainState, _argument: str) -> None:
     path = state.session.path_messages()
     record = next((one.record for one in reversed(path) if one.record is not None), None)
@@ -238,5 +242,6 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "export": _export,
     "trace": _trace,
     "view": _view,
+    "tokens": _tokens,
     "quit": _quit,
 }

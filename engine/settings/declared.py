@@ -133,6 +133,9 @@ class ChatSettings:
         choices=VIEWS,
         when="live",
     )
+    token_colours: bool = setting(
+        False, "mark each token of an answer by how it came: drafted, corrected, bonus", when="live"
+    )
     fps: int = setting(0, "paints a second; 0 is 20, and 10 over SSH", bounds=(0, 60), when="live")
     mouse: bool = setting(True, "use the mouse; off leaves selection to the terminal")
     ascii: bool = setting(False, "draw with ASCII signs only")

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from app.live import LiveSettings
 from app.tui.conversation import Conversation
 from app.tui.instruments.pane import COLUMNS_FOR_PANE
+from app.tui.instruments.reading import Reading
+from app.tui.screens.rounds import RoundsScreen
 from app.tui.window import Window
 from engine.settings.declared import VIEWS
 
@@ -26,10 +28,32 @@ class InstrumentCommands:
         self._window = window
         self._chat = chat
         self._live = live
-        self.table: dict[str, Callable[[str], None]] = {"view": self._view}
+        self.table: dict[str, Callable[[str], None]] = {
+            "view": self._view,
+            "tokens": self._tokens,
+        }
 
     def _view(self, argument: str) -> None:
         width = self._window.transcript.screen.size.width
         view = argument or next_view(self._live.settings.chat.view, width)
         self._live.set("chat.view", VIEWS[0] if view == FULL else view)
         self._window.settings_changed()
+        if view == FULL:
+            self._window.open_sheet(
+                RoundsScreen(self._chat, self._read, self._window.transcript.look)
+            )
+
+    def _tokens(self, argument: str) -> None:
+        """Mark tokens by how they came, or no more."""
+        is_on = self._live.settings.chat.token_colours
+        self._live.set("chat.token_colours", argument or ("off" if is_on else "on"))
+        is_on = self._live.settings.chat.token_colours
+        said = "tokens are marked by how they came" if is_on else "tokens are not marked"
+        if self._chat.is_busy:
+            said = f"{said}, once this answer is written"
+        else:
+            self._chat.show()
+        self._window.hint(said)
+
+    def _read(self) -> Reading:
+        return self._window.instruments.read(self._chat)
