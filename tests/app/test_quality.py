@@ -69,7 +69,8 @@ def test_a_bare_json_is_all_there_is_on_stdout(quality):
 def test_profiles_alone_make_a_candidate_of_the_same_files(qwen38, folders):
     done = qwen38(
         "quality", "--model", str(folders / "right"), "--profile", "bf16", "--candidate-profile",
-        "fp8", "--text", str(folders / "text.txt"), "--answer-tokens", "0", "--device", "cpu", "--json",
+        "fp8", "--text", str(folders / "text.txt"), "--answer-tokens", "0", "--device", "cpu",
+        "--json",
     )  # fmt: skip
     assert done.returncode == 0
     data = json.loads(done.stdout)
