@@ -58,7 +58,7 @@ LAYOUT_DAMAGES: dict[str, tuple[dict[str, torch.Tensor | None], str]] = {
     "row scales of another width": (
         {NAME: torch.ones(GATE).to(E4M3), NAME + "_scale": torch.ones(96, 2)},
         ("nearest is compressed-tensors FP8 per row (weight F8_E4M3 [96, 64], weight_scale "
-        "BF16/F32 [96, 1])")),
+        "BF16/F32 [96, 1] or [96])")),
     "row scales in halves": (
         {NAME: torch.ones(GATE).to(E4M3), NAME + "_scale": torch.ones(96, 1).half()},
         "weight_scale F16 [96, 1], which is no layout"),
