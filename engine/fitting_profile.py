@@ -5,7 +5,8 @@ from pathlib import Path
 
 from engine.errors import CheckpointError
 from engine.model.checkpoint import Checkpoint, match_checkpoint
-from engine.model.config_file import read_config
+from engine.model.config_file import MAX_CONFIG_BYTES, read_config
+from engine.model.plain_file import read_bounded
 from engine.model.tensors import format_of
 from engine.profile import FORMAT_BITS, Formats, Profile, get_profile
 
@@ -41,6 +42,6 @@ def _distance(checkpoint: Checkpoint, formats: Formats) -> tuple[int, int]:
 
 def _is_quantised(folder: Path) -> bool:
     try:
-        return '"quantization_config"' in (folder / "config.json").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        return b'"quantization_config"' in read_bounded(folder / "config.json", MAX_CONFIG_BYTES)
+    except (OSError, CheckpointError):
         return False
