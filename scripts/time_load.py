@@ -167,7 +167,7 @@ def load(checkpoint: Checkpoint, path: LinearPath, device: str) -> None:
 
 def main() -> None:
     """Write, then load as often as asked."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Time a load.")
     parser.add_argument("--gb", type=float, default=1.0, help="size of the checkpoint")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--folder", type=Path, help="where it is written, else a temporary place")
