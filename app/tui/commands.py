@@ -15,6 +15,7 @@ from app.trace.export import HOW_TO_OPEN, export_present
 from app.tui.branch_commands import BranchCommands
 from app.tui.compare_commands import CompareCommands
 from app.tui.conversation import Conversation
+from app.tui.instruments.commands import InstrumentCommands
 from app.tui.menu_commands import MenuCommands
 from app.tui.screens.help import HelpScreen
 from app.tui.session_commands import SessionCommands
@@ -46,6 +47,7 @@ class Commands:
             "quit": lambda _: window.leave(),
             **SessionCommands(window, chat, store).table,
             **TalkCommands(window, chat, live).table,
+            **InstrumentCommands(window, chat, live).table,
             **BranchCommands(window, chat).table,
             **MenuCommands(window, chat, live, profiles).table,
             **CompareCommands(window, chat, live, worker, profiles).table,

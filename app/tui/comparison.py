@@ -159,7 +159,7 @@ class Comparison:
             self._go()
         elif is_first:
             assert self.first.info is not None
-            self._over(EngineOpened(self.first.info))
+            self._over(EngineOpened(self.first.info, self._chat.token_texts))
         else:
             self.stage, self.load = "returning", None
             self._worker.go_back(self._back)
@@ -185,9 +185,9 @@ class Comparison:
                     self._worker.ask(self._request)
             case EngineOpened():
                 self._over(event)
-            case SwitchFailed(error, info):
+            case SwitchFailed(error, opened):
                 self._fail(error)
-                self._over(EngineOpened(info))
+                self._over(opened)
             case OpenFailed(error):
                 self._fail(error)
                 self._over(event)

@@ -4,7 +4,7 @@ An answer is on disk before it is shown complete. Knows the transcript it shows 
 key, no command and no layout.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -83,6 +83,7 @@ class Conversation:
         self._asked: Request | None = None
         self._is_urgent = False
         self.info: EngineInfo | None = None
+        self.token_texts: Callable[[Sequence[int]], list[str]] = lambda ids: [""] * len(ids)
         self.session = session or self._fresh_session()
         if session is not None:
             self._adopt(session)
@@ -96,6 +97,11 @@ class Conversation:
         self.queued = ""
         self.began_at = 0.0
 
+    @property
+    def records(self) -> list[TurnRecord]:
+        """The records of the answers of this branch that are complete, oldest first."""
+        return [one.record for one in self.session.path_messages() if one.record is not None]
+
     # what the person does
 
     @property
@@ -106,8 +112,8 @@ class Conversation:
     def show(self) -> None:
         """Show the whole conversation."""
         self._page.show(self.session, self.info)
-        record = self._last_record()
-        self.rates = rates_of(record) if record is not None else None
+        records = self.records
+        self.rates = rates_of(records[-1]) if records else None
         self.tell_warnings()
 
     def submit(self, text: str) -> bool:
@@ -274,6 +280,7 @@ class Conversation:
             case LoadProgressed():
                 self.load = event
             case EngineOpened():
+                self.token_texts = event.token_texts
                 self._opened(event.info)
             case OpenFailed():
                 self.phase, self.info, self.switch = "unloaded", None, None
@@ -302,6 +309,7 @@ class Conversation:
     def _switch_failed(self, event: SwitchFailed) -> None:
         name = self.switch.name if self.switch is not None else "the other profile"
         self.info, self.phase, self.switch = event.info, "idle", None
+        self.token_texts = event.opened.token_texts
         self._refused = typed_text(self.take_queued())
         is_wanted = isinstance(event.error, CancelledError)
         why = "" if is_wanted else f"{event.error.message} {event.error.mend}\n"
@@ -419,10 +427,6 @@ class Conversation:
         self.session = session
         self._num_warnings = 0
         self.show()
-
-    def _last_record(self) -> TurnRecord | None:
-        records = [one.record for one in self.session.path_messages() if one.record is not None]
-        return records[-1] if records else None
 
 
 def opened_text(info: EngineInfo, num_messages: int) -> str:

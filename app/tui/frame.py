@@ -1,9 +1,9 @@
-"""The rows around the conversation: a header, what is going on, the figures; and short hints."""
+"""The rows around the conversation: a header, what is going on, and short hints."""
 
 from app.live import LiveSettings
 from app.tui.clock import Clock
 from app.tui.conversation import Conversation
-from app.tui.lines import Line, figures_text, header_text
+from app.tui.lines import Line, header_text
 from app.tui.parameters import drafter_text, parameters_text
 from app.tui.state import state_text
 from app.tui.theme import Look
@@ -18,8 +18,8 @@ class Frame:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.header, self.state, self.figures, self.parameters = (
-            Line(id=name) for name in ("header", "state", "figures", "parameters")
+        self.header, self.state, self.parameters = (
+            Line(id=name) for name in ("header", "state", "parameters")
         )
         self._hint = ""
         self._hint_until = 0.0
@@ -50,7 +50,6 @@ class Frame:
         title, drafter = self._title(chat), drafter_text(live)
         self.header.show(header_text(title, chat.info, drafter, busy, width, look))
         self.state.show(state_text(chat, seconds, hint, width, look))
-        self.figures.show(figures_text(chat.rates, chat.info, width, look, live=chat.is_busy))
         self.parameters.show(parameters_text(live, chat.info, chat.session, width, look))
 
     def _title(self, chat: Conversation) -> str:

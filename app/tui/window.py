@@ -8,6 +8,7 @@ from textual.screen import Screen
 from app.sessions.entries import MessageEntry
 from app.sessions.history import PromptHistory
 from app.tui.composer import Composer
+from app.tui.instruments.instruments import Instruments
 from app.tui.keymap import Where
 from app.tui.screens.help import HelpPart
 from app.tui.transcript import Transcript
@@ -34,6 +35,11 @@ class Window(Protocol):
     @property
     def focused_part(self) -> Where | HelpPart:
         """What help is about first."""
+        ...
+
+    @property
+    def instruments(self) -> Instruments:
+        """The live figures."""
         ...
 
     def hint(self, sentence: str) -> None:

@@ -8,7 +8,7 @@ it by the clock. No call into the interface is ever made from this thread.
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.errors import CancelledError, EngineError
@@ -35,9 +35,10 @@ CLOSE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class EngineOpened:
-    """The model is loaded."""
+    """The model is loaded; ``token_texts`` spells ids (``engine.types.ChatEngine``)."""
 
     info: EngineInfo
+    token_texts: Callable[[Sequence[int]], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,12 @@ class SwitchFailed:
     """Another model could not be loaded; the one before it is there."""
 
     error: EngineError
-    info: EngineInfo
+    opened: EngineOpened
+
+    @property
+    def info(self) -> EngineInfo:
+        """What is loaded."""
+        return self.opened.info
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +194,7 @@ class EngineWorker:
         if load.returns and self._kept is not None:
             self._let_go()
             (self._engine, self._opener), self._kept = self._kept, None
-            self._events.append(EngineOpened(self._engine.info))
+            self._events.append(_told(self._engine))
             return
         if not load.beside:
             self._let_go()
@@ -203,7 +209,7 @@ class EngineWorker:
             self._let_go_of_kept()
         self._engine, self._opener = engine, load.opener
         self._open_engine = load.opener
-        self._events.append(EngineOpened(engine.info))
+        self._events.append(_told(engine))
 
     def _return(self, load: _Load, error: EngineError) -> None:
         if load.is_superseded:
@@ -214,7 +220,7 @@ class EngineWorker:
             self._engine, second = self._opened(self._opener, load.cancel)
             error = error if self._engine is not None else second
         if self._engine is not None:
-            self._events.append(SwitchFailed(error, self._engine.info))
+            self._events.append(SwitchFailed(error, _told(self._engine)))
         else:
             self._events.append(OpenFailed(error))
 
@@ -264,6 +270,10 @@ def _unexpected(error: Exception) -> EngineError:
         f"The engine failed: {type(error).__name__}: {error}",
         "The conversation is kept; the same message can be sent again.",
     )
+
+
+def _told(engine: ChatEngine) -> EngineOpened:
+    return EngineOpened(engine.info, engine.token_texts)
 
 
 def _alone(error: EngineError) -> EngineError:

@@ -95,8 +95,8 @@ class CompareScreen(ModalScreen[None]):
         first = [
             Part(visible_line(side.name, 24), look.accent, 9),
             Part(f"{mean:.1f} tok/s" if mean else "", look.good, 8),
-            Part(f"TTFT {ttft:.2f} s" if ttft is not None else "", look.text, 6),
-            Part(f"{a_round:.2f} tokens a round" if a_round else "", look.text, 7),
+            Part(f"TTFT {ttft:.2f} s" if ttft is not None else "", look.text, 7),
+            Part(f"{a_round:.2f} tok a round" if a_round else "", look.text, 6),
         ]
         second = [
             Part(self._bandwidth(side), look.text, 9),

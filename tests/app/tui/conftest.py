@@ -15,6 +15,7 @@ from app.sessions.store import SessionStore
 from app.trace.record import Recorder
 from app.tui.chat import ChatApp
 from app.tui.clock import Clock
+from app.tui.instruments.gauges import Gauges
 from app.tui.worker import EngineWorker
 from engine.settings.declared import load_settings
 from tests.fakes.engine import Script, ScriptedEngine, real_checkpoint_engine
@@ -96,6 +97,7 @@ def seat(tmp_path: Path) -> Callable[..., object]:
         prompts: Sequence[str] = (),
         folder: Path = tmp_path,
         profiles=None,
+        gauges: Gauges | None = None,
         **changed: object,
     ) -> AsyncIterator[Seat]:
         engine = engine or real_checkpoint_engine(list(scripts) or [Script()])
@@ -109,6 +111,7 @@ def seat(tmp_path: Path) -> Callable[..., object]:
         app = ChatApp(
             LiveSettings.of(sources), store, history, worker, session, clock, recorder, prompts,
             profiles=profiles,
+            gauges=gauges,
         )  # fmt: skip
         try:
             async with app.run_test(size=size) as pilot:
