@@ -12,14 +12,14 @@ from engine.model.decoder import Model
 from engine.model.kernel_model import KernelModel
 from engine.model.packed import crossovers_of
 from engine.model.packing import Launching, Packer
-from engine.model.state import State
 from engine.settings.declared import Settings
 from engine.tiles import read_table
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
+from engine.turn.machine import Machine
+from engine.turn.memory import Memory
 from engine.turn.rows_verify import RowsVerifier
 from engine.turn.traffic import RowsTraffic, Traffic, WalkTraffic
-from engine.turn.turn import Machine
 from engine.turn.verify import RowWalk, Verifier
 from kernels.common import nvrtc
 from kernels.common.nvrtc import CompileError
@@ -148,30 +148,39 @@ WARM_ROWS = (1, 4, 8, 16, 24, 32)
 """Rows of the rounds that a GPU runs before the first answer: one of each class of tiles, and what
 the MTP head usually proposes."""
 
+WARM_STEPS = 3
+"""Tokens that the MTP head proposes before the first answer: its usual chain."""
 
-def warm_up(machine: Machine, state: State) -> None:
+
+def warm_up(machine: Machine, memory: Memory) -> None:
     """Compile, load and capture what rounds need, so that no answer waits for it.
+
+    It runs in the memory of the conversation to come: what is captured holds its addresses.
 
     Args:
         machine: its model is loaded for the kernels.
-        state: of the conversation to come, empty; what runs here leaves its marks on it.
+        memory: empty; what runs here leaves its marks on it.
 
     Raises:
         KernelError: a kernel does not compile, or the driver refuses it.
     """
-    model = machine.model
+    model, state = machine.model, memory.state
     try:
         if model.device.type == "cuda":
-            run_rounds(machine, state)
-        state.clear()
-        hidden = model.step(0, state)
-        model.logits(hidden)
-        if model.mtp is not None:
-            rows = model.mtp.new_state(64)
-            model.mtp.fill(hidden, (0,), rows)
-            model.mtp.draft(hidden, 0, rows, 1)
+            run_rounds(machine, memory)
+        memory.forget()
+        memory.read((0,), model.step(0, state), "decode")
+        assert memory.last_hidden is not None
+        model.logits(memory.last_hidden)
+        if memory.mtp is not None:
+            memory.mtp.draft(0, WARM_STEPS)  # after a row without a token behind it: none to fill
+            for num_rows in range(1, WARM_STEPS + 2):  # what a round of its drafts may accept
+                ids = (0,) * num_rows
+                memory.read(ids, model.decode(ids, state), "decode")
+                memory.mtp.draft(0, WARM_STEPS)
         if model.device.type == "cuda":
             torch.cuda.synchronize()
+        model.take_captured()  # nobody waited for these
     except (RuntimeError, ValueError) as problem:
         raise KernelError(
             f"The matrix kernels do not run here: {str(problem).splitlines()[0]}.",
@@ -179,15 +188,15 @@ def warm_up(machine: Machine, state: State) -> None:
         ) from None
 
 
-def run_rounds(machine: Machine, state: State) -> None:
+def run_rounds(machine: Machine, memory: Memory) -> None:
     """Run a round of each of `WARM_ROWS`, with the sampling that most turns will have."""
     model = machine.model
     sampling, num_ids = model.default_sampling, machine.tokenizer.num_ids
     for num_rows in WARM_ROWS:
-        state.clear()
+        memory.forget()
         draft, clock = Draft.chain((0,) * (num_rows - 1)), PhaseClock(model.device)
         chooser = TokenChooser(sampling, num_ids, ())
-        machine.verifier.verify(0, draft, state, chooser, lambda _token_id, _logits: False, clock)
+        machine.verifier.verify(0, draft, memory.state, chooser, lambda _token_id, _logits: False, clock)
 
 
 def describe_paths(path: LinearPath) -> str:

@@ -63,7 +63,9 @@ class TurnRecord:
 
     ``decode_tok_s`` is (n - 1) / (time of last token - time of first token), 0 below two tokens;
     ``ttft_s`` runs from the request to the first token out of the engine. ``logits`` is filled
-    only on demand and never serialised.
+    only on demand and never serialised. ``prompt_ids`` are the whole prompt's; ``reread_tokens`` of
+    them had been read before and were read again. ``arithmetic`` names what decides the bits of
+    logits beside the weights.
     """
 
     text: str
@@ -80,6 +82,9 @@ class TurnRecord:
     ranges: tuple[RangeRecord, ...]
     seed: int
     error: str = ""
+    prompt_ids: tuple[int, ...] = ()
+    reread_tokens: int = 0
+    arithmetic: str = ""
     logits: Any = field(default=None, repr=False, compare=False)
 
     def as_json(self) -> dict[str, Any]:

@@ -7,13 +7,10 @@ from itertools import chain
 import torch
 
 from engine.draft.draft import Draft
-from engine.model.mtp import Mtp
+from engine.model.mtp import MAX_WAITING_ROWS, Mtp
 
 MAX_MTP_TOKENS = 7
 """Most proposals a round: the head was trained for the next token, and guesses worse and worse."""
-
-MAX_WAITING_ROWS = 1024
-"""Rows kept for later: 10 MB at the 27B's width."""
 
 
 class MtpRows:

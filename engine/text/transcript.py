@@ -6,7 +6,7 @@ answer's text again may give other ids than were generated, and the state that i
 would be lost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.errors import RequestError
@@ -84,6 +84,23 @@ class Transcript:
             )
         added = self._tokenizer.encode_guarded(text[num_characters:])
         return Prompt(text, (*held.ids[:num_ids], *added), num_seams)
+
+    def recall(
+        self, prompt_ids: Sequence[int], token_ids: Sequence[int], render: Callable[[], str]
+    ) -> None:
+        """Hold a conversation that was read by an earlier process, or on another branch.
+
+        Nothing changes when it is held already.
+
+        Args:
+            prompt_ids: what was read.
+            token_ids: what was generated.
+            render: gives what ``answered`` takes as ``rendered``.
+        """
+        ids = (*prompt_ids, *token_ids)
+        if self._held.ids[: len(ids)] != ids:
+            text = self._tokenizer.decode_guarded(prompt_ids)
+            self.answered(Prompt(text, tuple(prompt_ids)), token_ids, render())
 
     def answered(self, prompt: Prompt, token_ids: Sequence[int], rendered: str) -> None:
         """Hold a prompt with its answer.

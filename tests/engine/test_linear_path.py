@@ -27,6 +27,7 @@ from engine.model.packing import Launching
 from engine.model.random import random_model
 from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings, ModelSettings, Settings, load_settings
+from engine.turn.memory import Memory
 from engine.types import Message, NoticeRaised, Request, Sampling
 from kernels.common.nvrtc import CompileError
 from tests.engine.model.checkpoints import TINY, write_checkpoint
@@ -114,7 +115,7 @@ def test_a_refused_launch_is_a_sentence(monkeypatch):
 
     monkeypatch.setattr(model, "step", refuse)
     with pytest.raises(KernelError, match="do not run here: launch of .* CUDA_ERROR_X.* check"):
-        warm_up(SimpleNamespace(model=model), model.new_state(64))
+        warm_up(SimpleNamespace(model=model), Memory(model, 64, 0))
 
 
 def test_warm_rounds_leave_an_empty_conversation(packed_engine):
