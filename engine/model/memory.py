@@ -29,8 +29,8 @@ MOST_SNAPSHOT_BYTES = 4 << 30
 """Where nobody says how much, points to come back to get a quarter of what is left, and at most
 this: 27 of them at 27B."""
 
-LEAST_SNAPSHOTS = 2
-"""Points that every turn has: before its prompt and behind it."""
+LEAST_SNAPSHOTS = 3
+"""Points that every turn has: before its prompt, before the last chunk of it, and behind it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,7 @@ class LocalEngine:
         if request.prompt_ids is not None:
             return Prompt("", request.prompt_ids)
         if past is not None:
-            render = partial(self._rendered, past.messages, thinking)
+            render = partial(self._rendered_past, past, thinking)
             self._transcript.recall(past.prompt_ids, past.token_ids, render)
         return self._transcript.prompt(request.messages, thinking)
 
@@ -179,12 +179,19 @@ class LocalEngine:
             return
         answer = Message("assistant", turn.stream.answer, turn.stream.reasoning)
         self._said = (*request.messages, answer)
-        self._transcript.answered(prompt, turn.token_ids, self._rendered(self._said, thinking))
+        self._transcript.answered(prompt, turn.token_ids, self._rendered(self._said, thinking, prompt=False))
 
-    def _rendered(self, messages: tuple[Message, ...], thinking: Thinking) -> str:
-        """A conversation that ends with an answer, as the template writes it; empty if it refuses,
-        in which case the next prompt says itself what is wrong."""
+    def _rendered_past(self, past: Past, thinking: Thinking) -> tuple[str, str]:
+        """The prompt of a recorded answer, and the conversation with that answer."""
+        prompt = self._rendered(past.messages[:-1], thinking, prompt=True)
+        return prompt, self._rendered(past.messages, thinking, prompt=False)
+
+    def _rendered(
+        self, messages: tuple[Message, ...], thinking: Thinking, *, prompt: bool
+    ) -> str:
+        """A conversation as the template writes it; empty where it refuses, in which case the next
+        prompt says itself what is wrong."""
         try:
-            return self._template.render(messages, thinking, prompt=False)
+            return self._template.render(messages, thinking, prompt=prompt)
         except TemplateError:
             return ""

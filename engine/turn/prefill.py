@@ -41,6 +41,10 @@ def read_prompt(
         start = len(memory.ids)
         if start < len(ids):
             piece = _piece_at(start, len(ids), recorded)
+            if piece.end == len(ids):
+                # the template may write the opening of the answer, with which the prompt ends, in
+                # another way once there is an answer: this is the last cut before it
+                memory.mark()
             _read(model, memory, ids[start : piece.end], piece)
             wait_for(model.device)  # or the rate would be that of asking
             if any(one.end == piece.end for one in recorded):

@@ -108,15 +108,15 @@ def _repeated(ranges: Sequence[RangeRecord], num_kept: int) -> str:
 
 def _read_again(kept: Kept, num_reread: int, num_ids: int, *, goes_on: bool) -> str:
     """What to say when tokens are read again; nothing for less than a chunk of an edited text."""
-    if kept.held and not kept.reused:
-        return (
-            "The conversation does not go on from the one that is held: "
-            f"all {num_ids} tokens are read again."
-        )
     if goes_on and num_reread:
         return (
             f"The template writes earlier messages in another way now: {num_reread} tokens are "
             "read again."
+        )
+    if kept.held and not kept.reused:
+        return (
+            "The conversation does not go on from the one that is held: "
+            f"all {num_ids} tokens are read again."
         )
     if num_reread >= PREFILL_CHUNK_TOKENS:
         return (

@@ -112,7 +112,7 @@ class Turn:
     def _read_prompt(self, stop: threading.Event) -> Iterator[Event]:
         """Prefill, and choose the first token."""
         memory, model = self._memory, self._machine.model
-        memory.mark()
+        memory.mark()  # where an edit of the last message begins
         for progress in read_prompt(model, memory, self._ids, stop, self._reading.recorded):
             self._prefill_tok_s = progress.tok_s
             yield progress

@@ -220,7 +220,7 @@ def local_engine(
     stop_ids=None,
     routing=None,
     verifier=None,
-    most_marks=2,
+    most_marks=3,
 ) -> LocalEngine:
     """The real engine around a model and the text files in ``folder``."""
     tokenizer = Tokenizer.load(folder, model.config.vocab_size)
