@@ -196,7 +196,9 @@ def run_rounds(machine: Machine, memory: Memory) -> None:
         memory.forget()
         draft, clock = Draft.chain((0,) * (num_rows - 1)), PhaseClock(model.device)
         chooser = TokenChooser(sampling, num_ids, ())
-        machine.verifier.verify(0, draft, memory.state, chooser, lambda _token_id, _logits: False, clock)
+        machine.verifier.verify(
+            0, draft, memory.state, chooser, lambda _token_id, _logits: False, clock
+        )
 
 
 def describe_paths(path: LinearPath) -> str:

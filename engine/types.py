@@ -63,6 +63,7 @@ class Request:
     for ``--logits``. ``thinking_budget`` is the most tokens of thinking, after which its end is
     forced. ``exact_resume`` reads a conversation of an earlier process as its records say it was
     computed, to the same bits; without it history is prefilled, which is faster.
+    ``ignore_stop_ids`` goes on behind tokens that end an answer, to measure and to compare.
     """
 
     messages: tuple[Message, ...] = ()
@@ -79,6 +80,7 @@ class Request:
     num_draft_tokens: int | None = None
     replay_ids: tuple[int, ...] = ()
     keep_logits: bool = False
+    ignore_stop_ids: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,9 +176,7 @@ def _apply_message(contents: Contents, line: Mapping[str, Any]) -> None:
     contents.put(replace(entry, record=_record(contents, entry, line)))
 
 
-def _record(
-    contents: Contents, entry: MessageEntry, line: Mapping[str, Any]
-) -> TurnRecord | None:
+def _record(contents: Contents, entry: MessageEntry, line: Mapping[str, Any]) -> TurnRecord | None:
     """What a line holds of how an answer came about."""
     packed = line.get("record")
     if not packed:

@@ -60,7 +60,8 @@ class Model:
 
     def take_captured(self) -> str:
         """Which launches were captured as graphs since the last call, and how long that took; a
-        sentence, empty where there were none."""
+        sentence, empty where there were none.
+        """
         return ""
 
     def new_state(self, max_tokens: int) -> State:

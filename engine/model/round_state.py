@@ -89,7 +89,8 @@ class RoundState(State):
     @property
     def addresses(self) -> tuple[int, ...]:
         """What captured rounds hold; keys of another state may lie where those of one that is gone
-        did, so all of it tells them apart."""
+        did, so all of it tells them apart.
+        """
         record, kv = self.record, self.kv
         held = (kv.keys, kv.values, self.recurrent, self.tails, record.raw, record.k, record.u,
                 record.decay, self.inputs.row_ids, self.inputs.tree.parents)  # fmt: skip

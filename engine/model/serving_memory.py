@@ -118,7 +118,8 @@ def _draft_bytes(config: ModelConfig) -> int:
 
 def _row_bytes(config: ModelConfig) -> int:
     """At most what a row's activations take at one moment: the stream, its norms and the widest
-    layer's products, those of a product cut along K in fp32."""
+    layer's products, those of a product cut along K in fp32.
+    """
     stream = 2 * 4 * config.hidden_size
     fed = (2 * 3 + 4 * 2) * config.intermediate_size
     delta = (2 + 2 + 4) * config.conv_dim + (2 + 2 + 2) * config.value_dim

@@ -8,6 +8,7 @@ import torch
 from engine.errors import RequestError
 from engine.model.config import ModelConfig
 
+
 class KeyValueStore:
     """Keys and values of some attention layers, reserved once for the longest conversation.
 

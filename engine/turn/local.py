@@ -15,9 +15,9 @@ from engine.profile import Drafting
 from engine.text.template import ChatTemplate, Thinking
 from engine.text.transcript import Prompt, Transcript
 from engine.turn.check_request import check_prompt, check_request
+from engine.turn.machine import Machine
 from engine.turn.memory import Memory
 from engine.turn.reading import Past, last_read, read_how
-from engine.turn.machine import Machine
 from engine.turn.turn import Turn
 from engine.types import EngineInfo, Event, Message, NoticeRaised, Request, TurnEnded
 
@@ -179,18 +179,19 @@ class LocalEngine:
             return
         answer = Message("assistant", turn.stream.answer, turn.stream.reasoning)
         self._said = (*request.messages, answer)
-        self._transcript.answered(prompt, turn.token_ids, self._rendered(self._said, thinking, prompt=False))
+        self._transcript.answered(
+            prompt, turn.token_ids, self._rendered(self._said, thinking, prompt=False)
+        )
 
     def _rendered_past(self, past: Past, thinking: Thinking) -> tuple[str, str]:
         """The prompt of a recorded answer, and the conversation with that answer."""
         prompt = self._rendered(past.messages[:-1], thinking, prompt=True)
         return prompt, self._rendered(past.messages, thinking, prompt=False)
 
-    def _rendered(
-        self, messages: tuple[Message, ...], thinking: Thinking, *, prompt: bool
-    ) -> str:
+    def _rendered(self, messages: tuple[Message, ...], thinking: Thinking, *, prompt: bool) -> str:
         """A conversation as the template writes it; empty where it refuses, in which case the next
-        prompt says itself what is wrong."""
+        prompt says itself what is wrong.
+        """
         try:
             return self._template.render(messages, thinking, prompt=prompt)
         except TemplateError:

@@ -97,7 +97,7 @@ def read_how(
 
 
 def _repeated(ranges: Sequence[RangeRecord], num_kept: int) -> str:
-    by_how = {how: 0 for how in ("prefill", "decode")}
+    by_how = dict.fromkeys(("prefill", "decode"), 0)
     for one in ranges:
         by_how[one.how] += max(0, one.end - max(one.start, num_kept))
     return (

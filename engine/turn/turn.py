@@ -173,7 +173,7 @@ class Turn:
 
     def _reason_to_end(self, token_id: int) -> FinishReason | None:
         num_generated = len(self.token_ids)
-        if token_id in self._machine.stop_ids:
+        if token_id in self._machine.stop_ids and not self._request.ignore_stop_ids:
             return "stop"
         if self._stream.stopped:
             return "stop_string"

@@ -84,9 +84,10 @@ def test_a_resumed_conversation_has_the_bits_of_an_uninterrupted_one(
     assert got.ranges == wanted.ranges
     assert (got.reused_tokens, got.reread_tokens) == (0, wanted.reused_tokens)
     assert ["read again exactly as it was computed" in one for one in notices] == [True]
-    assert torch.equal(
-        resumed.engine._memory.state.recurrent, whole.engine._memory.state.recurrent
-    ) or type(model).__name__ != "Model"  # rounds leave rows pending
+    assert (
+        torch.equal(resumed.engine._memory.state.recurrent, whole.engine._memory.state.recurrent)
+        or type(model).__name__ != "Model"
+    )  # rounds leave rows pending
 
 
 def test_a_fast_resume_reads_everything_as_a_prompt(model, folder, tmp_path):

@@ -134,7 +134,9 @@ def test_what_fits_is_not_refused():
 )
 def test_what_does_not_fit_says_what_would(options, mend):
     plan = planned(24 * GB, **options)
-    with pytest.raises(MemoryPlanError, match=rf"needs \d+\.\d\d GB .* 24\.00 GB are free\. {mend}"):
+    with pytest.raises(
+        MemoryPlanError, match=rf"needs \d+\.\d\d GB .* 24\.00 GB are free\. {mend}"
+    ):
         plan.expect_fit()
 
 

@@ -26,7 +26,9 @@ SAMPLINGS = {
     "seeded": Sampling(temperature=0.8, top_k=20, top_p=0.95, seed=5),
     "penalised": Sampling(temperature=0.9, presence_penalty=0.7, repetition_penalty=1.1, seed=6),
     "biased": Sampling(
-        temperature=0.7, repetition_penalty=1.2, seed=7,
+        temperature=0.7,
+        repetition_penalty=1.2,
+        seed=7,
         logit_bias=((3, -1e6), (17, 4.0), (250, 2.5)),
     ),
 }
