@@ -45,8 +45,9 @@ class DraftTiming:
 
 
 def tokens_for(num_rounds: int) -> int:
-    """Tokens of plain decode that so many drafted rounds are held against: guesses that are right
-    use more of them in the first rounds, and leave fewer rounds to time.
+    """Tokens of plain decode that so many drafted rounds are held against.
+
+    Guesses that are right use more of them in the first rounds, and leave fewer rounds to time.
     """
     return (NUM_STEPS + 1) * (NUM_WARM_UP + 2) + num_rounds
 

@@ -29,7 +29,7 @@ from engine.records import TurnRecord
 from engine.settings.declared import ModelSettings, Settings
 from engine.turn.local import LocalEngine
 from engine.types import Request, Sampling, TurnEnded
-from scripts.random_engine import DEMO, random_engine
+from random_engine import DEMO, random_engine
 
 CASES = (
     ("mtp", "chain"),
@@ -56,7 +56,7 @@ def main() -> int:
         for name, sampling in SAMPLINGS.items():
             request = Request(
                 prompt_ids=_prompt(number), sampling=sampling, max_tokens=arguments.tokens,
-                keep_logits=True,
+                keep_logits=True, ignore_stop_ids=True,
             )  # fmt: skip
             cases += _compared(engine, request, f"prompt {number} {name}")
     if arguments.json is not None:
@@ -71,8 +71,6 @@ def _compared(engine: LocalEngine, request: Request, about: str) -> Iterator[dic
     """Answer without drafts, then in every way, and say what is not as it must be."""
     wanted = _answer(engine, replace(request, drafter="off"))
     for drafter, shape in CASES:
-        if drafter == "auto" and (engine._machine is None or engine._machine.routing is None):
-            continue
         began_s = time.perf_counter()
         got = _answer(
             engine,
@@ -107,8 +105,6 @@ def _opened(model: str, profile: str, device: str, num_tokens: int) -> LocalEngi
     settings = Settings(model=ModelSettings(device=device))
     engine = open_engine(chosen, settings, None, threading.Event())
     assert isinstance(engine, LocalEngine)
-    assert engine._machine is not None
-    engine._machine = replace(engine._machine, stop_ids=frozenset())
     return engine
 
 

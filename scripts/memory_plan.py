@@ -12,7 +12,7 @@ import threading
 import torch
 
 from engine.types import Request, Sampling, TurnEnded
-from scripts.random_engine import random_engine
+from random_engine import random_engine
 
 BAR = 0.03
 

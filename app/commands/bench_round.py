@@ -86,10 +86,10 @@ def _shares(rounds: list[dict[str, Any]]) -> list[str]:
     looked_at = [one for one in rounds if one["host_share"] is not None]
     if not looked_at:
         return []
-    lines = ["rows  host share  gaps between kernels"]
-    for one in looked_at:
-        lines.append(f"{one['rows']:>4}{one['host_share']:>12.1%}{one['gap_share']:>22.1%}")
-    return lines
+    shares = (
+        f"{one['rows']:>4}{one['host_share']:>12.1%}{one['gap_share']:>22.1%}" for one in looked_at
+    )
+    return ["rows  host share  gaps between kernels", *shares]
 
 
 def _drafts(drafts: dict[str, Any] | None) -> list[str]:

@@ -20,8 +20,8 @@ COLUMNS = (
 def pack(record: TurnRecord, ids_before: Sequence[int] = ()) -> dict[str, Any]:
     """The record without its texts, as plain JSON values.
 
-    A prompt repeats the conversation before it: it is kept as how much of ``ids_before``, the ids of
-    that conversation, it begins with, and the rest.
+    A prompt repeats the conversation before it: it is kept as how much it has in common with
+    ``ids_before``, the ids of that conversation, and the rest.
     """
     data = asdict(replace(record, logits=None, rounds=()))
     for name in ("text", "reasoning", "logits", "rounds"):

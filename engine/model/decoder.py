@@ -59,9 +59,7 @@ class Model:
         return self.mtp is not None
 
     def take_captured(self) -> str:
-        """Which launches were captured as graphs since the last call, and how long that took; a
-        sentence, empty where there were none.
-        """
+        """Which launches were captured as graphs since the last call, in a sentence, or nothing."""
         return ""
 
     def new_state(self, max_tokens: int) -> State:

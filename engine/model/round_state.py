@@ -88,8 +88,9 @@ class RoundState(State):
 
     @property
     def addresses(self) -> tuple[int, ...]:
-        """What captured rounds hold; keys of another state may lie where those of one that is gone
-        did, so all of it tells them apart.
+        """What captured rounds hold.
+
+        Keys may lie where those of another state that is gone did: all of it tells them apart.
         """
         record, kv = self.record, self.kv
         held = (kv.keys, kv.values, self.recurrent, self.tails, record.raw, record.k, record.u,

@@ -117,8 +117,10 @@ def _draft_bytes(config: ModelConfig) -> int:
 
 
 def _row_bytes(config: ModelConfig) -> int:
-    """At most what a row's activations take at one moment: the stream, its norms and the widest
-    layer's products, those of a product cut along K in fp32.
+    """At most what a row's activations take at one moment.
+
+    The stream and its norms, and the widest layer's products; those of one that is cut along K
+    stand in fp32 beside them.
     """
     stream = 2 * 4 * config.hidden_size
     fed = (2 * 3 + 4 * 2) * config.intermediate_size

@@ -12,8 +12,8 @@ from engine.model.config import ModelConfig
 class KeyValueStore:
     """Keys and values of some attention layers, reserved once for the longest conversation.
 
-    ``keys`` and ``values`` are bf16 [layers, G, max_tokens, D]; rows at or beyond the owner's length
-    are free to overwrite. They never move: growing would hold both sizes at once, which a memory
+    ``keys`` and ``values`` are bf16 [layers, G, max_tokens, D]; rows from the owner's length on are
+    free to overwrite. They never move: growing would hold both sizes at once, which a memory
     plan has no room for, and would leave captured graphs behind.
     """
 

@@ -41,9 +41,9 @@ class ModelSettings:
     )
     snapshot_mb: int | None = setting(
         None,
-        "memory for points of a conversation to come back to (157 MB each at 27B on a GPU), so that "
-        "an edit or another try reads less again; empty takes a quarter of what is free, 4295 MB at "
-        "most",
+        "memory for points of a conversation to come back to (27B on a GPU: 157 MB each), so that "
+        "an edit or another try reads less again; empty takes a quarter of what is free, at most "
+        "4295 MB",
         unit="MB",
         bounds=(0, 1_000_000),
     )

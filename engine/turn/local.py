@@ -138,8 +138,10 @@ class LocalEngine:
             for event in turn.events(stop):
                 if isinstance(event, TurnEnded):
                     self._remember(prompt, turn, request, thinking)
-                    event = TurnEnded(replace(event.record, arithmetic=self._info.arithmetic))
-                yield event
+                    record = replace(event.record, arithmetic=self._info.arithmetic)
+                    yield TurnEnded(record)
+                else:
+                    yield event
         except GeneratorExit:
             raise  # closed between two events, where memory is whole
         except BaseException:
@@ -189,8 +191,9 @@ class LocalEngine:
         return prompt, self._rendered(past.messages, thinking, prompt=False)
 
     def _rendered(self, messages: tuple[Message, ...], thinking: Thinking, *, prompt: bool) -> str:
-        """A conversation as the template writes it; empty where it refuses, in which case the next
-        prompt says itself what is wrong.
+        """A conversation as the template writes it; empty where it refuses it.
+
+        The next prompt then says itself what is wrong.
         """
         try:
             return self._template.render(messages, thinking, prompt=prompt)
