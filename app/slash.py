@@ -32,6 +32,8 @@ SLASH_COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("system", "[TEXT]", "show or change the system prompt; '-' takes it away"),
     SlashCommand("set", "[NAME [VALUE]]", "show or change a setting, such as temperature 0.6"),
     SlashCommand("think", "[on|off]", "let the model think before it answers, or not"),
+    SlashCommand("thoughts", "[live|folded|open|hidden]", "how thinking is shown; the next way"),
+    SlashCommand("edit", "", "write the message in your editor"),
     SlashCommand("redo", "", "answer the last message once more; the old answer is kept"),
     SlashCommand("stop", "", "stop the answer and keep its text"),
     SlashCommand("copy", "[N]", "copy the last answer, or the Nth from the end, as it was written"),

@@ -106,6 +106,16 @@ def _think(state: PlainState, argument: str) -> None:
         say("This model does not think before it answers.")
 
 
+def _thoughts(state: PlainState, argument: str) -> None:
+    if argument:
+        state.live.set("chat.show_thinking", argument)
+    say(f"{state.live.describe('chat.show_thinking')}.")
+
+
+def _edit(_state: PlainState, _argument: str) -> None:
+    say("Ctrl+X Ctrl+E opens the editor on what you write.")
+
+
 def _redo(state: PlainState, _argument: str) -> Next:
     path = state.session.path_messages()
     if not path:
@@ -161,6 +171,8 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "system": _system,
     "set": _set,
     "think": _think,
+    "thoughts": _thoughts,
+    "edit": _edit,
     "redo": _redo,
     "stop": _stop,
     "copy": _copy,

@@ -1,4 +1,7 @@
-"""Every key, once: the bindings of the app and its parts, and what the help screen lists."""
+"""Every key, once: the bindings of the app and its parts, and what the help screen lists.
+
+A key with a command does what the command does: its action is ``run('/NAME')``.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +24,16 @@ class Key:
     is_bound: bool = True
     """False for keys that the widget itself understands; they are listed only."""
 
+    @property
+    def bound_action(self) -> str:
+        """The action as a binding names it."""
+        return f"run('{self.command}')" if self.action == "run" else self.action
+
+    @property
+    def id(self) -> str:
+        """The name of the binding, for a keymap of the person's own."""
+        return f"chat.{self.command.strip('/') if self.action == 'run' else self.action}"
+
 
 KEYS: tuple[Key, ...] = (
     Key("enter", "send", "Enter", "send; while an answer is written: queue", "message",
@@ -29,19 +42,19 @@ KEYS: tuple[Key, ...] = (
         "message", is_bound=False),
     Key("up", "history", "Up / Down", "earlier prompts, at the edge of the box; Up takes a queued "
         "message back", "message", is_bound=False),
-    Key("ctrl+g", "edit", "Ctrl+G", "write the message in your editor", "message", "/edit"),
+    Key("ctrl+g", "run", "Ctrl+G", "write the message in your editor", "message", "/edit"),
     Key("escape", "stop", "Esc", "stop the answer and keep its text; close what is open",
         "anywhere", "/stop"),
     Key("ctrl+c", "interrupt", "Ctrl+C", "copy a selection; stop; clear the box; twice: quit"),
-    Key("ctrl+n", "new", "Ctrl+N", "new conversation", "anywhere", "/new"),
-    Key("ctrl+r", "resume", "Ctrl+R", "earlier conversations", "anywhere", "/resume"),
-    Key("f5", "regenerate", "F5", "answer again, as a branch beside the first", "anywhere",
+    Key("ctrl+n", "run", "Ctrl+N", "new conversation", "anywhere", "/new"),
+    Key("ctrl+r", "run", "Ctrl+R", "earlier conversations", "anywhere", "/sessions"),
+    Key("f5", "run", "F5", "answer again, as a branch beside the first", "anywhere",
         "/redo"),
-    Key("ctrl+t", "thinking", "Ctrl+T", "thinking: live, folded, open, hidden", "anywhere",
-        "/set show_thinking"),
+    Key("ctrl+t", "run", "Ctrl+T", "thinking: live, folded, open, hidden", "anywhere",
+        "/thoughts"),
     Key("ctrl+p", "command_palette", "Ctrl+P", "every command, by name"),
-    Key("f1", "help", "F1", "this help", "anywhere", "/help"),
-    Key("f8", "trace", "F8", "write the timing trace of this conversation", "anywhere", "/trace"),
+    Key("f1", "run", "F1", "this help", "anywhere", "/help"),
+    Key("f8", "run", "F8", "write the timing trace of this conversation", "anywhere", "/trace"),
     Key("ctrl+l", "redraw", "Ctrl+L", "draw the screen anew"),
     Key("ctrl+q", "quit", "Ctrl+Q", "quit; Ctrl+D with an empty box does too", "anywhere",
         "/quit"),
@@ -59,7 +72,7 @@ KEYS: tuple[Key, ...] = (
 )  # fmt: skip
 
 APP_BINDINGS: list[BindingType] = [
-    Binding(key.keys, key.action, key.about, show=False, priority=True, id=f"chat.{key.action}")
+    Binding(key.keys, key.bound_action, key.about, show=False, priority=True, id=key.id)
     for key in KEYS
     if key.is_bound
 ]

@@ -98,6 +98,14 @@ class Transcript(PieceView, can_focus=True):
         self.changed(piece)
         self.settle()
 
+    def show_thinking(self, mode: str) -> None:
+        """Show all thinking in one way."""
+        for piece in self.pieces:
+            if isinstance(piece, ThinkingPiece) and piece.mode != mode:
+                piece.set_mode(mode)
+                self.changed(piece)
+        self.settle()
+
     def on_click(self, event: events.Click) -> None:
         """Put the cursor on a block; fold or unfold thinking."""
         row = self.scroll_offset.y + event.y
