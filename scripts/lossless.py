@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from random_engine import DEMO, random_engine
 
 from engine.errors import EngineError
 from engine.locate import Choice
@@ -29,7 +30,6 @@ from engine.records import TurnRecord
 from engine.settings.declared import ModelSettings, Settings
 from engine.turn.local import LocalEngine
 from engine.types import Request, Sampling, TurnEnded
-from random_engine import DEMO, random_engine
 
 CASES = (
     ("mtp", "chain"),

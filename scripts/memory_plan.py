@@ -10,9 +10,9 @@ import sys
 import threading
 
 import torch
+from random_engine import random_engine
 
 from engine.types import Request, Sampling, TurnEnded
-from random_engine import random_engine
 
 BAR = 0.03
 

@@ -25,9 +25,9 @@ from engine.model.tensors import keeps_fp32
 CGROUP = Path("/sys/fs/cgroup")
 
 
-MOST_SNAPSHOT_BYTES = 4 << 30
-"""Where nobody says how much, points to come back to get a quarter of what is left, and at most
-this: 27 of them at 27B."""
+MOST_SNAPSHOT_BYTES, MOST_SNAPSHOTS = 4 << 30, 64
+"""Where nobody says how much, points to come back to get a quarter of what is left, and at most so
+many bytes, 27 of them at 27B, and so many points."""
 
 LEAST_SNAPSHOTS = 3
 """Points that every turn has: before its prompt, before the last chunk of it, and behind it."""
@@ -77,8 +77,8 @@ class MemoryPlan:
         if self.asked_snapshots is not None:
             return self.asked_snapshots // self.snapshot * self.snapshot
         left = self.available - self._peak
-        share = min(MOST_SNAPSHOT_BYTES, max(0, left) // 4)
-        return max(LEAST_SNAPSHOTS, share // self.snapshot) * self.snapshot
+        share = min(MOST_SNAPSHOT_BYTES, max(0, left) // 4) // self.snapshot
+        return min(MOST_SNAPSHOTS, max(LEAST_SNAPSHOTS, share)) * self.snapshot
 
     @property
     def needed(self) -> int:
@@ -93,9 +93,9 @@ class MemoryPlan:
     @property
     def sentence(self) -> str:
         """The plan in words."""
-        told = ", ".join(f"{name} {size / 1e9:.2f}" for name, size in self.parts.items())
+        told = ", ".join(f"{name} {_size(size)}" for name, size in self.parts.items())
         return (
-            f"{self.needed / 1e9:.2f} GB for {self.context_tokens:,} tokens of context and "
+            f"{_size(self.needed)} for {self.context_tokens:,} tokens of context and "
             f"{self.num_snapshots} points to come back to: {told}."
         )
 
@@ -103,7 +103,7 @@ class MemoryPlan:
         """Raise `MemoryPlanError` with the numbers, and what would fit, unless everything does."""
         if self.needed > self.available:
             raise MemoryPlanError(
-                f"The model needs {self.sentence} {self.available / 1e9:.2f} GB are free.",
+                f"The model needs {self.sentence} {_size(self.available)} are free.",
                 self._mend(),
             )
 
@@ -117,19 +117,26 @@ class MemoryPlan:
         missing = self.needed - self.available
         if missing <= self.snapshots - LEAST_SNAPSHOTS * self.snapshot:
             most = (self.snapshots - missing) // 1_000_000
-            return f"Lower model.snapshot_mb to {most}, or free {missing / 1e9:.2f} GB."
+            return f"Lower model.snapshot_mb to {most}, or free {_size(missing)}."
         per_token = self.kept["context"] // max(self.context_tokens, 1)
         fewer = -(-missing // max(per_token, 1))
         fitting = (self.context_tokens - fewer) // 1024 * 1024
         if fitting >= 1024:
             return (
                 f"A context of {fitting:,} tokens fits: set model.context_tokens to {fitting}, or "
-                f"free {missing / 1e9:.2f} GB."
+                f"free {_size(missing)}."
             )
         return (
-            f"No context fits beside {self.weights / 1e9:.2f} GB of weights: give a smaller "
-            f"checkpoint, or free {missing / 1e9:.2f} GB."
+            f"No context fits beside {_size(self.weights)} of weights: give a smaller "
+            f"checkpoint, or free {_size(missing)}."
         )
+
+
+def _size(num_bytes: int) -> str:
+    """Bytes for a person: the demo's stay below a gigabyte."""
+    if num_bytes < 1_000_000_000:
+        return f"{num_bytes / 1e6:.0f} MB"
+    return f"{num_bytes / 1e9:.2f} GB"
 
 
 def plan_memory(

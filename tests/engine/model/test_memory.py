@@ -12,7 +12,12 @@ from engine.draft.mtp import MtpRows
 from engine.errors import MemoryPlanError
 from engine.model import memory
 from engine.model.config import SHAPE_27B, SHAPE_DEMO
-from engine.model.memory import LEAST_SNAPSHOTS, MOST_SNAPSHOT_BYTES, plan_serving
+from engine.model.memory import (
+    LEAST_SNAPSHOTS,
+    MOST_SNAPSHOT_BYTES,
+    MOST_SNAPSHOTS,
+    plan_serving,
+)
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
 from engine.profile import load_profiles
@@ -114,6 +119,8 @@ def test_points_to_come_back_to_get_a_quarter_of_what_is_left():
     assert none.num_snapshots == LEAST_SNAPSHOTS
     assert planned(140 * GB, snapshot_mb=0).num_snapshots == 0
     assert planned(140 * GB, snapshot_mb=1000).num_snapshots == 6
+    small = plan_serving(SHAPE_DEMO, 0, "cpu", packed=False, with_mtp=True, context_tokens=512)
+    assert replace(small, available=140 * GB).num_snapshots == MOST_SNAPSHOTS
     assert plenty.needed == sum(plenty.parts.values())
 
 
