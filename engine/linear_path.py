@@ -7,6 +7,7 @@ import torch
 
 from engine.dispatch import DeviceFacts, dispatch
 from engine.draft.draft import Draft
+from engine.draft.prices import ROW_CLASSES
 from engine.errors import EngineError, SettingsError
 from engine.model.decoder import Model
 from engine.model.kernel_model import KernelModel
@@ -144,14 +145,6 @@ def why_kernels_do_not_run(capability: tuple[int, int]) -> str:
     return ""
 
 
-WARM_ROWS = (1, 4, 8, 16, 24, 32)
-"""Rows of the rounds that a GPU runs before the first answer: one of each class of tiles, and what
-the MTP head usually proposes."""
-
-WARM_STEPS = 3
-"""Tokens that the MTP head proposes before the first answer: its usual chain."""
-
-
 def warm_up(machine: Machine, memory: Memory) -> None:
     """Compile, load and capture what rounds need, so that no answer waits for it.
 
@@ -164,20 +157,15 @@ def warm_up(machine: Machine, memory: Memory) -> None:
     Raises:
         KernelError: a kernel does not compile, or the driver refuses it.
     """
-    model, state = machine.model, memory.state
+    model = machine.model
     try:
         if model.device.type == "cuda":
             run_rounds(machine, memory)
         memory.forget()
-        memory.read((0,), model.step(0, state), "decode")
-        assert memory.last_hidden is not None
-        model.logits(memory.last_hidden)
+        hidden = model.step(0, memory.state)
+        model.logits(hidden)
         if memory.mtp is not None:
-            memory.mtp.draft(0, WARM_STEPS)  # after a row without a token behind it: none to fill
-            for num_rows in range(1, WARM_STEPS + 2):  # what a round of its drafts may accept
-                ids = (0,) * num_rows
-                memory.read(ids, model.decode(ids, state), "decode")
-                memory.mtp.draft(0, WARM_STEPS)
+            memory.mtp.warm_up(hidden)
         if model.device.type == "cuda":
             torch.cuda.synchronize()
         model.take_captured()  # nobody waited for these
@@ -189,10 +177,10 @@ def warm_up(machine: Machine, memory: Memory) -> None:
 
 
 def run_rounds(machine: Machine, memory: Memory) -> None:
-    """Run a round of each of `WARM_ROWS`, with the sampling that most turns will have."""
+    """Run a round of each number of rows that is proposed, with the sampling of most turns."""
     model = machine.model
     sampling, num_ids = model.default_sampling, machine.tokenizer.num_ids
-    for num_rows in WARM_ROWS:
+    for num_rows in ROW_CLASSES:
         memory.forget()
         draft, clock = Draft.chain((0,) * (num_rows - 1)), PhaseClock(model.device)
         chooser = TokenChooser(sampling, num_ids, ())

@@ -127,6 +127,31 @@ def test_warm_rounds_leave_an_empty_conversation(packed_engine):
     assert cold.reused_tokens == 0
 
 
+class Recorded:
+    """A graph that launches what it captured."""
+
+    def __init__(self, launch):
+        self.replay = launch
+
+
+@pytest.mark.parametrize("is_warm", [True, False])
+def test_graphs_of_the_warm_up_serve_the_first_answer(packed_engine, monkeypatch, is_warm):
+    engine = packed_engine
+    machine = engine._machine
+    for graphs in (machine.verifier._graphs, machine.model.mtp._graphs):
+        monkeypatch.setattr(graphs, "_captures", True)
+        monkeypatch.setattr(graphs, "_capture", Recorded)
+    if is_warm:
+        engine.warm_up(run_rounds)
+        engine.warm_up(warm_up)
+    sampling = replace(machine.model.default_sampling, seed=2)
+    request = replace(HELLO, drafter="mtp", sampling=sampling, ignore_stop_ids=True, max_tokens=9)
+    notices = [one.text for one in run(engine, request) if isinstance(one, NoticeRaised)]
+    captured = [one for one in notices if "captured as graphs" in one]
+    assert any("a call of the MTP head" in one for one in captured) is not is_warm
+    assert any("a round of 4 rows" in one for one in captured) is not is_warm
+
+
 HELLO = Request(messages=(Message("user", "hello"),), sampling=Sampling(seed=1), max_tokens=6)
 
 
