@@ -5,7 +5,8 @@
 `scripts/lossless.py --model 27b --profile nvfp4 --prompts 4 --tokens 250` random weights of the
 27B's full size on a GPU. Each prompt is answered greedily and with seeded draws. The ids and the
 sha256 of the fp32 logits must be plain decode's, and the rounds must say that the drafter and the
-shape that were asked for ran. Exit status 1 when any differs.
+shape that were asked for ran. Last a conversation goes on after it was forgotten, and is computed
+again as its records say: to the same bits. Exit status 1 when any differs.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from string import ascii_lowercase
 
 import torch
 from random_engine import DEMO, random_engine
@@ -28,8 +30,9 @@ from engine.open import open_engine
 from engine.profile import get_profile, load_profiles
 from engine.records import TurnRecord
 from engine.settings.declared import ModelSettings, Settings
+from engine.text.tokenizer import Tokenizer
 from engine.turn.local import LocalEngine
-from engine.types import Request, Sampling, TurnEnded
+from engine.types import Message, Request, Sampling, TurnEnded
 
 CASES = (
     ("mtp", "chain"),
@@ -59,6 +62,7 @@ def main() -> int:
                 keep_logits=True, ignore_stop_ids=True,
             )  # fmt: skip
             cases += _compared(engine, request, f"prompt {number} {name}")
+    cases.append(_resumed(engine, arguments.tokens))
     if arguments.json is not None:
         told = {"arithmetic": engine.info.arithmetic, "cases": cases}
         arguments.json.write_text(json.dumps(told), encoding="utf-8")
@@ -82,6 +86,36 @@ def _compared(engine: LocalEngine, request: Request, about: str) -> Iterator[dic
             f"{case:<36}{_told(got)} {seconds:6.1f} s  {', '.join(faults) or 'equal'}", flush=True
         )
         yield {"case": case, "sha256": _digest(got), "faults": faults}
+
+
+def _resumed(engine: LocalEngine, num_tokens: int) -> dict[str, object]:
+    """Go on with a conversation that is held, and with the same one when it no longer is."""
+    tokenizer = Tokenizer.load(DEMO, 1 << 20)
+    # letters alone, which a template writes as they were generated
+    letters = sorted({tokenizer.encode(one, control=False)[0] for one in ascii_lowercase})
+    request = Request(
+        sampling=replace(SAMPLINGS["seeded"], logit_bias=tuple((one, 1e3) for one in letters)),
+        max_tokens=max(2, num_tokens // 4), keep_logits=True, ignore_stop_ids=True,
+        drafter="auto",
+    )  # fmt: skip
+    messages: tuple[Message, ...] = ()
+    for question in ("what is a glacier?", "and a river?"):
+        messages = (*messages, Message("user", question))
+        record = _answer(engine, replace(request, messages=messages))
+        messages = (*messages, Message("assistant", record.text, record.reasoning, record))
+    asked = replace(request, messages=(*messages, Message("user", "go on")), drafter="mtp")
+    wanted = _answer(engine, asked)
+    _answer(engine, Request(prompt_ids=(1, 2, 3), max_tokens=1))
+    got = _answer(engine, asked)
+    faults = _faults(wanted, got, "mtp", "chain")
+    if got.ranges != wanted.ranges:
+        faults.append("computed in other ranges")
+    num_decoded = sum(one.end - one.start for one in got.ranges[:-1] if one.how == "decode")
+    if not num_decoded or got.reused_tokens or got.reread_tokens != wanted.reused_tokens:
+        faults.append(f"{got.reread_tokens} read again, {num_decoded} as decoded")
+    verdict = ", ".join(faults) or "equal"
+    print(f"resumed: {got.reread_tokens} tokens again, {num_decoded} as decoded  {verdict}")
+    return {"case": "resumed", "sha256": _digest(got), "faults": faults}
 
 
 def _arguments() -> argparse.Namespace:
