@@ -97,6 +97,9 @@ def read_how(
 
 
 def _repeated(ranges: Sequence[RangeRecord], num_kept: int) -> str:
+    """What to say of a record that is computed again; nothing for less than a chunk."""
+    if num_kept and ranges[-1].end - num_kept < PREFILL_CHUNK_TOKENS:
+        return ""
     by_how = dict.fromkeys(("prefill", "decode"), 0)
     for one in ranges:
         by_how[one.how] += max(0, one.end - max(one.start, num_kept))
