@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from engine.bench_model import any_ids
 from engine.draft.draft import Draft
 from engine.linear_path import KernelError
-from engine.model.decoder import PREFILL_CHUNK_TOKENS, Model
+from engine.model.decoder import Model
 from engine.records import PHASES
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
@@ -74,7 +74,7 @@ def time_drafts(
         return None
     memory = Memory(model, context_tokens + len(truth) + NUM_STEPS + 1, most_marks=0)
     ids = any_ids(model.config, context_tokens)
-    memory.read(ids, model.prefill(ids, memory.state), "prefill", PREFILL_CHUNK_TOKENS)
+    memory.read(ids, model.prefill(ids, memory.state), "prefill", model.chunk_tokens)
     assert memory.mtp is not None
     chooser = TokenChooser(Sampling(temperature=0.0), model.config.vocab_size, ())
     chosen, timed, committed = [truth[0]], list[dict[str, float]](), list[int]()

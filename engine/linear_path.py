@@ -9,6 +9,7 @@ from engine.dispatch import DeviceFacts, dispatch
 from engine.draft.draft import Draft
 from engine.draft.prices import ROW_CLASSES
 from engine.errors import EngineError, SettingsError
+from engine.model.chunk import NUM_ROWS
 from engine.model.decoder import Model
 from engine.model.kernel_model import KernelModel
 from engine.model.packed import crossovers_of
@@ -161,6 +162,7 @@ def warm_up(machine: Machine, memory: Memory) -> None:
     try:
         if model.device.type == "cuda":
             run_rounds(machine, memory)
+            read_chunks(machine.model, memory)
         memory.forget()
         hidden = model.step(0, memory.state)
         model.logits(hidden)
@@ -187,6 +189,14 @@ def run_rounds(machine: Machine, memory: Memory) -> None:
         machine.verifier.verify(
             0, draft, memory.state, chooser, lambda _token_id, _logits: False, clock
         )
+
+
+def read_chunks(model: Model, memory: Memory) -> None:
+    """Read a chunk of each number of rows that prompts are read with."""
+    for num_rows in NUM_ROWS:
+        if num_rows <= memory.state.max_tokens:
+            memory.forget()
+            model.prefill((0,) * num_rows, memory.state)
 
 
 def describe_paths(path: LinearPath) -> str:

@@ -11,18 +11,20 @@ from textual.screen import Screen
 from textual.widgets import TextArea
 
 from app.live import LiveSettings
+from app.sessions.entries import MessageEntry
 from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
-from app.slash import message_text, typed_text
 from app.trace.record import Recorder
 from app.tui.clock import Clock
 from app.tui.commands import Commands
 from app.tui.composer import Composer
 from app.tui.conversation import Conversation
 from app.tui.copying import copy, source_at
-from app.tui.drafts import DraftKeeper
-from app.tui.editor import edit_outside
+from app.tui.desk import Desk
+from app.tui.editor import edit_outside, read_outside
+from app.tui.find_bar import FindBar
+from app.tui.finding import Finding
 from app.tui.frame import Frame
 from app.tui.keymap import APP_BINDINGS, KEYS
 from app.tui.palette import system_commands
@@ -73,13 +75,14 @@ class ChatApp(App[None]):
         self._worker = worker
         self._clock = clock or Clock()
         self._transcript = Transcript(self._look_now())
-        self._composer = Composer(history.entries, id="composer")
         self._frame = Frame(self._clock)
         self._prompts = deque(prompts)
         self.chat = Conversation(
             store, worker, self._transcript, live, self._clock, session, recorder
         )
-        self._drafts = DraftKeeper(self._clock)
+        self._desk = Desk(self.chat, history, self._clock, self.hint)
+        self._composer = self._desk.composer
+        self._finding = Finding(self._transcript)
         self._commands = Commands(self, self.chat, live, store)
 
     @property
@@ -95,6 +98,7 @@ class ChatApp(App[None]):
         """Put the parts together."""
         yield self._frame.header
         yield self._transcript
+        yield self._finding.bar
         yield self._frame.state
         yield self._composer
         yield self._frame.figures
@@ -115,22 +119,17 @@ class ChatApp(App[None]):
     def tick(self) -> None:
         """Take what happened since the last paint, and paint it."""
         self.chat.take(self._worker.drain())
-        if refused := self.chat.take_refused():
-            self._composer.put("\n".join(filter(None, (refused, self._composer.full_text))))
         if self._prompts and self.chat.phase == "idle":
             self.chat.submit(self._prompts.popleft())
         self._transcript.work(WORK_SECONDS)
-        self._drafts.save(self.chat.session, self._composer)
+        self._desk.tick()
         self.chat.tell_warnings()
         self._paint_frame()
 
     def _paint_frame(self) -> None:
         chat, width = self.chat, self.size.width
         self._frame.paint(chat, self._standing_hint(), width, self._transcript.look)
-        self._composer.has_queued = bool(chat.queued)
-        preview = " ".join(chat.queued.split())[: max(width - 40, 10)]
-        note = f" queued: {preview} (Up takes it back) " if preview else ""
-        self._composer.show_note(note)
+        self._desk.paint(width)
 
     def _standing_hint(self) -> str:
         if found := completion_hint(self._composer.text[:200]):
@@ -143,6 +142,10 @@ class ChatApp(App[None]):
         """Say something for a few seconds in the line above the box."""
         self._frame.hint(sentence)
         self._paint_frame()
+
+    def is_second(self, what: str, seconds: float) -> bool:
+        """Whether the same thing was wanted within ``seconds``; notes it otherwise."""
+        return self._frame.is_second(what, seconds)
 
     # appearance
 
@@ -160,7 +163,7 @@ class ChatApp(App[None]):
 
     @on(TextArea.Changed)
     def _resize_box(self) -> None:
-        self._drafts.touch()
+        self._desk.typed()
         most = max(self.size.height // 3, 1)
         frame = 0 if self.size.height < 16 else 2
         self._composer.styles.height = min(self._composer.wanted_rows, most) + frame
@@ -177,35 +180,46 @@ class ChatApp(App[None]):
 
     @on(Composer.Submitted)
     def _submitted(self, event: Composer.Submitted) -> None:
-        if self._commands.run(event.text) or self.chat.submit(message_text(event.text)):
-            self._remember(event.text)
-        else:
-            self.hint("one message is queued already: Esc stops the answer, Up takes it back")
+        self._desk.submit(event.text, now=event.now, run=self._commands.run)
 
-    def _remember(self, text: str) -> None:
-        problem = self._history.add(text)
-        self._composer.clear_all()
-        self.keep_draft()
-        if problem is not None:
-            self.hint(f"the prompt history is not on disk: {problem.strerror}")
+    def rewrite(self, entry: MessageEntry) -> None:
+        """Have an earlier message written anew, as a branch."""
+        self._desk.rewrite(entry)
 
     @on(Composer.EndOfFile)
     async def _end_of_file(self) -> None:
         await self.action_quit()
 
     @on(Composer.QueueWanted)
-    def _take_queued(self) -> None:
-        self._composer.put(typed_text(self.chat.take_queued()))
+    def _take_queued(self, event: Composer.QueueWanted) -> None:
+        self._desk.take_queued(dropped=event.dropped)
+
+    @on(Composer.TooLongToShow)
+    def _too_long_to_show(self) -> None:
+        self.hint("too long to show here: Ctrl+G opens it in your editor")
+
+    @on(Transcript.CommandWanted)
+    def _command_wanted(self, event: Transcript.CommandWanted) -> None:
+        self._commands.run(event.line)
 
     @on(Transcript.CopyRequested)
     def _copy_wanted(self, event: Transcript.CopyRequested) -> None:
-        if event.whole:
-            self._commands.run("/copy")
-            return
         if source := source_at(event.piece, self._transcript.pieces):
             self.copy_text(source)
         else:
             self.hint("nothing to copy here: j and k move between blocks")
+
+    @on(Transcript.PagerRequested)
+    def _pager_wanted(self, event: Transcript.PagerRequested) -> None:
+        if event.piece is not None and event.piece.source:
+            self.read_outside(event.piece.source)
+        else:
+            self._commands.run("/pager")
+
+    def read_outside(self, text: str) -> None:
+        """Read a text in the person's own pager."""
+        if problem := read_outside(self, text):
+            self.hint(problem)
 
     def copy_text(self, text: str) -> None:
         """Copy a text, and say which way it went."""
@@ -223,12 +237,15 @@ class ChatApp(App[None]):
     def action_stop(self) -> None:
         """Stop what runs; with nothing running, the second press clears the box into history."""
         self._prompts.clear()
-        if self.chat.stop():
+        if self.chat.stop() or self._desk.give_up():
+            return
+        if self._finding.close():
+            self._composer.focus()
             return
         if self.focused is not self._composer:
             self._composer.focus()
         elif self._composer.text and self._frame.is_second("clear"):
-            self._history.add(self._composer.take())
+            self._desk.clear()
         elif self._composer.text:
             self.hint("Esc again clears the box; Up brings the text back")
 
@@ -241,7 +258,7 @@ class ChatApp(App[None]):
         elif self.chat.stop():
             return
         elif self._composer.text:
-            self._history.add(self._composer.take())
+            self._desk.clear()
         elif self._frame.is_second("quit"):
             self.leave()
         else:
@@ -275,13 +292,34 @@ class ChatApp(App[None]):
         """The conversation as it is shown."""
         return self._transcript
 
+    @property
+    def history(self) -> PromptHistory:
+        """Prompts that were sent."""
+        return self._history
+
     def open_sheet(self, sheet: Screen[Any], take: Callable[[Any], None] | None = None) -> None:
         """Open a sheet over the chat; ``take`` gets what it returns."""
         self.push_screen(sheet, take)
 
+    def find(self, text: str = "") -> None:
+        """Find a text in the conversation, or ask for one."""
+        self._finding.open(text)
+
+    @on(FindBar.Changed)
+    def _find_changed(self, event: FindBar.Changed) -> None:
+        self._finding.look_for(event.text)
+
+    @on(FindBar.Stepped)
+    def _find_stepped(self, event: FindBar.Stepped) -> None:
+        self._finding.step(event.step)
+
+    def action_find_step(self, step: int) -> None:
+        """Go to another match of the search that is open."""
+        self._finding.step(step)
+
     def keep_draft(self) -> None:
         """Write the message box to disk now."""
-        self._drafts.save(self.chat.session, self._composer, now=True)
+        self._desk.keep()
 
     def edit_outside(self) -> None:
         """Write the message in the person's own editor."""

@@ -11,6 +11,7 @@ from app.live import LiveSettings
 from app.sessions.store import SessionStore
 from app.slash import parse_slash
 from app.trace.export import HOW_TO_OPEN, export_present
+from app.tui.branch_commands import BranchCommands
 from app.tui.conversation import Conversation
 from app.tui.screens.help import HelpScreen
 from app.tui.session_commands import SessionCommands
@@ -36,6 +37,7 @@ class Commands:
             "quit": lambda _: window.leave(),
             **SessionCommands(window, chat, store).table,
             **TalkCommands(window, chat, live).table,
+            **BranchCommands(window, chat).table,
         }
 
     @property

@@ -8,6 +8,7 @@ from typing import Literal
 
 from app.live import LiveSettings
 from app.opening import DEMO_NOTICE, request_of
+from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
 from app.trace.record import Recorder
@@ -55,6 +56,7 @@ class Conversation:
         self._turn: Turn | None = None
         self._num_warnings = 0
         self._refused = ""
+        self._is_urgent = False
         self.info: EngineInfo | None = None
         self.session = session or self._fresh_session()
         self.phase: Phase = "loading"
@@ -89,6 +91,16 @@ class Conversation:
         self._ask(text)
         return True
 
+    def submit_now(self, text: str) -> bool:
+        """Stop the answer in progress and send a message, or the queued one; False for neither."""
+        text = "\n".join(filter(None, (self.take_queued(), text)))
+        if not text:
+            return False
+        if not self.is_busy:
+            return self.submit(text)
+        self.queued, self._is_urgent = text, True
+        return self.stop()
+
     def take_queued(self) -> str:
         """Take the queued message back."""
         text, self.queued = self.queued, ""
@@ -99,17 +111,34 @@ class Conversation:
         text, self._refused = self._refused, ""
         return text
 
-    def regenerate(self) -> bool:
-        """Answer the last message again, as a branch; False when there is nothing to answer."""
-        path = self.session.path_messages()
-        prompts = [one for one in path if one.role == "user"]
-        if self.is_busy or self.phase != "idle" or not prompts:
-            return False
+    @property
+    def is_free(self) -> bool:
+        """Whether a message that is sent now is answered at once."""
+        return self.phase == "idle" and not self.is_busy
+
+    def write_anew(self, entry: MessageEntry, text: str) -> None:
+        """Put other words beside an earlier message, as a branch; only when `is_free`.
+
+        A message of the person is answered; behind an answer the person goes on.
+        """
         before = self.session.leaf
-        self.session.select(prompts[-1].id)
-        self.show()
+        if entry.role == "user":
+            self.go_to(entry.parent)
+            self._ask(text, before)
+        else:
+            self.session.add_message(entry.role, text, entry.reasoning, entry.parent)
+            self.show()
+
+    def answer_again(self, prompt_id: str) -> None:
+        """Answer an earlier message once more, as a branch; only when `is_free`."""
+        before = self.session.leaf
+        self.go_to(prompt_id)
         self._start_answer(before)
-        return True
+
+    def go_to(self, leaf: str) -> None:
+        """Show another branch, from the beginning to ``leaf``."""
+        self.session.select(leaf)
+        self.show()
 
     def stop(self) -> bool:
         """Stop the load or the answer; False when nothing runs."""
@@ -202,7 +231,8 @@ class Conversation:
             return
         self._turn.finish(record)
         failed = record.finish_reason == "error"
-        self._turn_over(may_go_on=not failed)
+        was_stopped = record.finish_reason == "cancelled" and not self._is_urgent
+        self._turn_over(may_go_on=not failed and not was_stopped)
         if failed:
             self.notice("Engine", record.error or "The engine failed.", "error")
 
@@ -227,10 +257,10 @@ class Conversation:
 
     # asking
 
-    def _ask(self, text: str) -> None:
-        before = self.session.leaf
+    def _ask(self, text: str, before: str | None = None) -> None:
+        before = self.session.leaf if before is None else before
         entry = self.session.add_message("user", text)
-        self._page.show_prompt(text, entry.at)
+        self._page.show_prompt(self.session, entry)
         self._start_answer(before, text)
 
     def _start_answer(self, before: str, asked: str = "") -> None:
@@ -249,6 +279,7 @@ class Conversation:
         self.tell_warnings()
 
     def _send_queued(self) -> None:
+        self._is_urgent = False
         if text := self.take_queued():
             self._ask(text)
 

@@ -7,14 +7,15 @@ from textual.app import App
 
 from app.tui import clipboard
 from app.tui.pieces import BlockPiece, Piece
-from engine.settings import environment
 
 
 def copy(app: App[None], text: str, folder: Path) -> str:
     """Copy a text, or keep one that is too long in ``folder``; returns what to say about it."""
+    if program := clipboard.copy_native(text):
+        return clipboard.how_copied(text, program)
     if clipboard.fits(text):
         app.copy_to_clipboard(text)
-        return clipboard.how_copied(text, inside_multiplexer=environment.inside_multiplexer())
+        return clipboard.how_copied(text)
     try:
         path = clipboard.copy_to_file(text, folder)
     except OSError as problem:

@@ -23,25 +23,38 @@ class Frame:
         self._hint_until = 0.0
         self._armed = ""
         self._armed_until = 0.0
+        self._place = ("", 0, "")
+        self._place_text = ""
 
     def hint(self, sentence: str) -> None:
         """Say something for a few seconds from the next paint on."""
         self._hint = sentence
         self._hint_until = self._clock.seconds() + HINT_SECONDS
 
-    def is_second(self, what: str) -> bool:
+    def is_second(self, what: str, seconds: float = TWICE_SECONDS) -> bool:
         """Whether the same thing was wanted a moment ago; notes it otherwise."""
         now = self._clock.seconds()
         is_second = self._armed == what and now < self._armed_until
-        self._armed, self._armed_until = ("", 0.0) if is_second else (what, now + TWICE_SECONDS)
+        self._armed, self._armed_until = ("", 0.0) if is_second else (what, now + seconds)
         return is_second
 
     def paint(self, chat: Conversation, standing_hint: str, width: int, look: Look) -> None:
         """Show how things are; ``standing_hint`` stands where no hint of the moment does."""
         seconds = self._clock.seconds()
-        title = chat.session.title if chat.session.messages else "new conversation"
         busy = "answering" if chat.is_busy else {"idle": "ready"}.get(chat.phase, chat.phase)
         hint = self._hint if seconds < self._hint_until else standing_hint
-        self.header.show(header_text(title, chat.info, busy, width, look))
+        self.header.show(header_text(self._title(chat), chat.info, busy, width, look))
         self.state.show(state_text(chat, seconds, hint, width, look))
         self.figures.show(figures_text(chat.rates, chat.info, width, look, live=chat.is_busy))
+
+    def _title(self, chat: Conversation) -> str:
+        """The conversation's title, and which of its branches this is when there are several."""
+        session = chat.session
+        if not session.messages:
+            return "new conversation"
+        place = (session.id, len(session.messages), session.leaf)
+        if place != self._place and not chat.is_busy:
+            number, count = session.tree().place(session.leaf)
+            self._place = place
+            self._place_text = f" · branch {number} of {count}" if count > 1 else ""
+        return session.title + self._place_text

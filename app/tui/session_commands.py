@@ -11,6 +11,9 @@ from app.tui.screens.resume import ResumeScreen
 from app.tui.window import Window
 from engine.errors import EngineError, RequestError
 
+DELETE_SECONDS = 10.0
+"""How soon the second /delete has to follow the first."""
+
 
 class SessionCommands:
     """The part of the table that deals with sessions."""
@@ -24,6 +27,8 @@ class SessionCommands:
             "resume": self._resume,
             "sessions": self._sessions,
             "session": self._session,
+            "rename": lambda title: self._give_title(self._chat.session.id, title),
+            "delete": self._delete,
             "export": self._export,
         }
 
@@ -44,7 +49,8 @@ class SessionCommands:
         del argument
         if is_free(self._window, self._chat):
             look = self._window.transcript.look
-            sheet = ResumeScreen(self._store, self._chat.session.id, look)
+            current = self._chat.session.id
+            sheet = ResumeScreen(self._store, current, self._give_title, look)
             self._window.open_sheet(sheet, self._take_chosen)
 
     def _take_chosen(self, session_id: str | None) -> None:
@@ -58,6 +64,26 @@ class SessionCommands:
             return
         if draft := self._chat.session.draft:
             self._window.composer.put(draft)
+
+    def _give_title(self, session_id: str, title: str) -> None:
+        if session_id == self._chat.session.id:
+            self._chat.session.rename(title)
+        else:
+            self._store.rename(session_id, title)
+
+    def _delete(self, argument: str) -> None:
+        session = self._chat.session
+        if argument:
+            self._window.hint(f"deleted {', '.join(self._store.delete([argument]))}")
+        elif not is_free(self._window, self._chat):
+            return
+        elif not session.messages:
+            self._window.hint("there is nothing to delete yet")
+        elif self._window.is_second("delete", DELETE_SECONDS):
+            self._chat.begin_new()
+            self._store.delete([session.id])
+        else:
+            self._window.hint("/delete again deletes this conversation for good")
 
     def _session(self, argument: str) -> None:
         del argument

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from app.live import LiveSettings
 from app.tui.answer import THINKING_MODES
 from app.tui.conversation import Conversation
-from app.tui.session_commands import is_free
+from app.tui.copied_text import text_meant
+from app.tui.screens.history import HistoryScreen
 from app.tui.window import Window
-from engine.errors import RequestError
 
 
 class TalkCommands:
@@ -18,31 +18,40 @@ class TalkCommands:
         self._chat = chat
         self._live = live
         self.table: dict[str, Callable[[str], None]] = {
-            "redo": self._redo,
             "stop": lambda _: self._stop(),
-            "edit": lambda _: window.edit_outside(),
+            "now": self._now,
+            "history": self._history,
+            "find": window.find,
             "copy": self._copy,
+            "pager": self._pager,
             "thoughts": self._thoughts,
             "system": self._system,
         }
-
-    def _redo(self, argument: str) -> None:
-        del argument
-        if is_free(self._window, self._chat) and not self._chat.regenerate():
-            self._window.hint("there is no message to answer again")
 
     def _stop(self) -> None:
         if not self._chat.stop():
             self._window.hint("nothing is being written")
 
+    def _now(self, argument: str) -> None:
+        if not self._chat.submit_now(argument):
+            self._window.hint("nothing is queued: /now TEXT stops the answer and sends TEXT")
+
+    def _history(self, argument: str) -> None:
+        window = self._window
+        sheet = HistoryScreen(window.history.entries(), window.transcript.look, argument)
+        window.open_sheet(sheet, self._take_prompt)
+
+    def _take_prompt(self, prompt: str | None) -> None:
+        if prompt is None:
+            return
+        self._window.history.add(self._window.composer.take())
+        self._window.composer.put(prompt)
+
     def _copy(self, argument: str) -> None:
-        answers = [one for one in self._chat.session.path_messages() if one.role == "assistant"]
-        number = int(argument) if argument.isdecimal() and int(argument) else 1
-        if argument and not argument.isdecimal():
-            raise RequestError(f"'{argument}' is no number.", "Write /copy or /copy 2.")
-        if number > len(answers):
-            raise RequestError(f"There are {len(answers)} answers here.")
-        self._window.copy_text(answers[-number].content)
+        self._window.copy_text(text_meant(self._chat.session, argument))
+
+    def _pager(self, argument: str) -> None:
+        self._window.read_outside(text_meant(self._chat.session, argument))
 
     def _thoughts(self, argument: str) -> None:
         now = THINKING_MODES.index(self._live.settings.chat.show_thinking)

@@ -6,6 +6,7 @@ It is on disk before it is shown complete. Knows no queue and no key.
 from collections.abc import Iterable
 
 from app.sessions.session import Session
+from app.sessions.tree import REFUSED
 from app.slash import typed_text
 from app.tui.answer_view import AnswerView
 from app.tui.pieces import NoticePiece
@@ -30,6 +31,7 @@ class Turn:
         self._before = before
         self._asked = asked
         self._writer = session.start_answer()
+        view.belong_to(self._writer.id)
         self._has_begun = False
 
     @property
@@ -59,7 +61,7 @@ class Turn:
 
     def give_back(self) -> str:
         """Return to the branch as it was before; returns what was asked, as it was typed."""
-        self._writer.abort("refused")
+        self._writer.abort(REFUSED)
         self._session.select(self._before)
         return typed_text(self._asked)
 

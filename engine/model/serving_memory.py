@@ -5,6 +5,7 @@ counted to the byte, and a test adds up the real ones. What *passes* is made and
 round or a chunk of prefill; it is counted by its largest moment.
 """
 
+from engine.model.chunk import CHUNK_TOKENS_ON_KERNELS
 from engine.model.config import ModelConfig
 from engine.model.decoder import PREFILL_CHUNK_TOKENS
 from engine.model.footprint import (
@@ -13,6 +14,7 @@ from engine.model.footprint import (
     record_bytes,
     state_bytes,
     tail_bytes,
+    workspace_bytes,
 )
 from engine.model.graphs import MAX_GRAPHS
 from engine.model.kernel_mtp import MAX_STEPS
@@ -50,6 +52,7 @@ def kept_bytes(
         kept["context"] += mtp_kv_bytes_per_token(config) * max_tokens
     if packed:
         kept["rounds"] = record_bytes(config) + _tables_bytes() + _choice_bytes(config)
+        kept["chunks"] = _chunk_bytes(config)
         if with_mtp:
             kept["drafts"] = _draft_bytes(config)
     return kept
@@ -63,13 +66,16 @@ def passing_bytes(config: ModelConfig, max_tokens: int, *, packed: bool) -> dict
         max_tokens: longest conversation.
         packed: rounds run by kernels, as captured graphs.
     """
-    waiting = 2 * (MAX_WAITING_ROWS + PREFILL_CHUNK_TOKENS) if config.num_mtp_layers else 0
+    chunk_tokens = CHUNK_TOKENS_ON_KERNELS if packed else PREFILL_CHUNK_TOKENS
+    waiting = 2 * (MAX_WAITING_ROWS + chunk_tokens) if config.num_mtp_layers else 0
     passing = {
-        "prefill": PREFILL_CHUNK_TOKENS * _row_bytes(config),
+        "prefill": chunk_tokens * _row_bytes(config),
         "waiting rows": waiting * 2 * config.hidden_size,
     }
     if packed:
-        # once beside the graphs, where a round is launched before it is captured, and once in them
+        # once beside the graphs, where all is launched before it is captured, and once in them
+        passing["prefill"] *= 2
+        passing["widening"] = workspace_bytes(config)
         rounds = MAX_NODES * _row_bytes(config) + _partials_bytes(config, max_tokens)
         passing["graphs"] = 2 * rounds + MAX_GRAPHS * GRAPH_BYTES
         passing["libraries"] = LIBRARY_BYTES
@@ -94,6 +100,12 @@ def _tables_bytes() -> int:
 
 def _tree_entries() -> int:
     return (4 + MAX_NODES) * MAX_NODES
+
+
+def _chunk_bytes(config: ModelConfig) -> int:
+    """A chunk's numbers with the page that they leave from, and its hidden rows."""
+    rows = CHUNK_TOKENS_ON_KERNELS
+    return 2 * 4 * (rows + 5) + 2 * rows * config.hidden_size
 
 
 def _choice_bytes(config: ModelConfig) -> int:

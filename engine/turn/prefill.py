@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from engine.model.decoder import PREFILL_CHUNK_TOKENS, Model
+from engine.model.decoder import Model
 from engine.records import RangeRecord
 from engine.turn.clock import wait_for
 from engine.turn.memory import Memory
@@ -22,8 +22,8 @@ def read_prompt(
     """Read the part of ``ids`` that memory does not hold yet.
 
     What was computed once is computed in the same way again, so that it has the same bits. All else
-    is prefill in chunks, cut at multiples of ``PREFILL_CHUNK_TOKENS`` from where memory or the
-    record ends. Once ``stop`` is set no further piece begins; memory then holds what was read.
+    is prefill in chunks, cut at multiples of ``model.chunk_tokens`` from where memory or the record
+    ends. Once ``stop`` is set no further piece begins; memory then holds what was read.
 
     Args:
         model: reads.
@@ -40,7 +40,7 @@ def read_prompt(
     while not stop.is_set():
         start = len(memory.ids)
         if start < len(ids):
-            piece = _piece_at(start, len(ids), recorded)
+            piece = _piece_at(start, len(ids), model.chunk_tokens, recorded)
             if piece.end == len(ids):
                 # the template may write the opening of the answer, with which the prompt ends, in
                 # another way once there is an answer: this is the last cut before it
@@ -74,14 +74,15 @@ def agrees(recorded: Sequence[RangeRecord], held: Sequence[RangeRecord]) -> bool
     )
 
 
-def _piece_at(start: int, end: int, recorded: Sequence[RangeRecord]) -> RangeRecord:
+def _piece_at(
+    start: int, end: int, chunk_tokens: int, recorded: Sequence[RangeRecord]
+) -> RangeRecord:
     """What is read next: a chunk of prefill, or rows that are decoded together."""
     for one in recorded:
         if one.start <= start < one.end:
             size = one.chunk_tokens if one.how == "prefill" else MAX_NODES
             return RangeRecord(start, min(one.end, start + size), one.how, one.chunk_tokens)
-    stop = min(end, start + PREFILL_CHUNK_TOKENS)
-    return RangeRecord(start, stop, "prefill", PREFILL_CHUNK_TOKENS)
+    return RangeRecord(start, min(end, start + chunk_tokens), "prefill", chunk_tokens)
 
 
 def _read(model: Model, memory: Memory, ids: Sequence[int], piece: RangeRecord) -> None:

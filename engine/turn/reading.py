@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.errors import MemoryPlanError
-from engine.model.decoder import PREFILL_CHUNK_TOKENS
 from engine.records import RangeRecord
 from engine.turn.machine import Reading
 from engine.turn.memory import Kept, Memory
 from engine.turn.prefill import agrees
 from engine.types import Message, Request
+
+FEW_TOKENS = 256
+"""Fewer are read again within one chunk, and nobody waits for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +99,8 @@ def read_how(
 
 
 def _repeated(ranges: Sequence[RangeRecord], num_kept: int) -> str:
-    """What to say of a record that is computed again; nothing for less than a chunk."""
-    if num_kept and ranges[-1].end - num_kept < PREFILL_CHUNK_TOKENS:
+    """What to say of a record that is computed again; nothing for few tokens."""
+    if num_kept and ranges[-1].end - num_kept < FEW_TOKENS:
         return ""
     by_how = dict.fromkeys(("prefill", "decode"), 0)
     for one in ranges:
@@ -110,7 +112,7 @@ def _repeated(ranges: Sequence[RangeRecord], num_kept: int) -> str:
 
 
 def _read_again(kept: Kept, num_reread: int, num_ids: int, *, goes_on: bool) -> str:
-    """What to say when tokens are read again; nothing for less than a chunk of an edited text."""
+    """What to say when tokens are read again; nothing for few of an edited text."""
     if goes_on and num_reread:
         return (
             f"The template writes earlier messages in another way now: {num_reread} tokens are "
@@ -121,7 +123,7 @@ def _read_again(kept: Kept, num_reread: int, num_ids: int, *, goes_on: bool) -> 
             "The conversation does not go on from the one that is held: "
             f"all {num_ids} tokens are read again."
         )
-    if num_reread >= PREFILL_CHUNK_TOKENS:
+    if num_reread >= FEW_TOKENS:
         return (
             f"{num_reread} tokens are read again: no point to come back to lies closer "
             "(model.snapshot_mb)."

@@ -167,8 +167,7 @@ async def test_one_message_is_queued_shown_taken_back_and_sent(seat):
         await s.pilot.press("up")
         assert s.app._composer.text == "second"
         assert not s.app.chat.queued
-        await s.pilot.press("enter")
-        await s.pilot.press("escape")
+        await s.pilot.press("enter", "ctrl+enter")
         await s.until(lambda: "to the second" in s.text)
 
 
