@@ -10,6 +10,7 @@ from engine.draft.draft import Draft
 from engine.draft.prices import ROW_CLASSES
 from engine.errors import EngineError, SettingsError
 from engine.model.chunk import NUM_ROWS
+from engine.model.compiling import compile_products
 from engine.model.decoder import Model
 from engine.model.kernel_model import KernelModel
 from engine.model.packed import crossovers_of
@@ -161,6 +162,8 @@ def warm_up(machine: Machine, memory: Memory) -> None:
     model = machine.model
     try:
         if model.device.type == "cuda":
+            heads = [model.weights.head, *([model.mtp.head] if model.mtp is not None else [])]
+            compile_products(model.weights, heads, ROW_CLASSES)
             run_rounds(machine, memory)
             read_chunks(machine.model, memory)
         memory.forget()

@@ -63,6 +63,11 @@ class Mtp:
         self._head = head
         self._rope = rope
 
+    @property
+    def head(self) -> Matrix:
+        """What proposals are chosen with."""
+        return self._head
+
     def new_state(self, max_tokens: int) -> MtpState:
         """An empty state for conversations of up to ``max_tokens``."""
         return MtpState(self._config, max_tokens, self._embedding.device)
