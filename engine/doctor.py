@@ -174,7 +174,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
 def _chat(settings: Settings, choice: Choice, device: str, path: LinearPath) -> Iterator[Finding]:
     """Whether what chat would open reads and fits; raises the `EngineError` that it would meet."""
     config = read_config(choice.path)
-    checkpoint = open_checkpoint(choice.path, config)
+    checkpoint = open_checkpoint(choice.path, config, choice.overlay)
     Tokenizer.load(choice.path, config.vocab_size)
     tokens = min(settings.model.context_tokens, config.max_position_embeddings)
     plan = plan_memory(
@@ -186,7 +186,7 @@ def _chat(settings: Settings, choice: Choice, device: str, path: LinearPath) -> 
     if choice.is_demo:
         yield Finding("chat", "note", "'qwen38 chat' opens the small demo model.", HOW_TO_GIVE)
         return
-    yield Finding("chat", "good", f"'qwen38 chat' opens {choice.path} with {choice.profile.name}.")
+    yield Finding("chat", "good", f"'qwen38 chat' opens {choice.named} with {choice.profile.name}.")
 
 
 def _kernels(path: LinearPath) -> Finding:

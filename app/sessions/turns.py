@@ -31,6 +31,7 @@ def pack(record: TurnRecord, ids_before: Sequence[int] = ()) -> dict[str, Any]:
     num_common = _num_common(ids_before, record.prompt_ids)
     data["prompt_ids"] = {"before": num_common, "more": record.prompt_ids[num_common:]}
     data["rounds"] = {"columns": COLUMNS, "rows": [row_of(one) for one in record.rounds]}
+    data["drafts"] = drafts_of(record.rounds)
     return data
 
 
@@ -51,6 +52,8 @@ def unpack(
         prompt_ids = (*ids_before[: prompt["before"]], *prompt["more"])
         if len(prompt_ids) != fields["prompt_tokens"]:
             prompt_ids = ()
+        rounds = with_drafts(rounds, fields.pop("drafts", ()))
+        fields["token_chars"] = tuple(cast("list[int]", fields.get("token_chars", ())))
         return TurnRecord(
             text=text, reasoning=reasoning, token_ids=ids, rounds=rounds, ranges=ranges,
             prompt_ids=prompt_ids, **fields,
@@ -102,3 +105,25 @@ def _num_common(before: Sequence[int], ids: Sequence[int]) -> int:
     """Length of the common beginning."""
     pairs = enumerate(zip(before, ids, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(before), len(ids)))
+
+
+def drafts_of(rounds: Sequence[RoundRecord]) -> list[list[tuple[int, ...]]]:
+    """What was proposed, round by round: its ids, and of a tree the rows they follow."""
+    return [
+        [one.draft_ids, one.draft_parents] if one.draft_parents else [one.draft_ids]
+        for one in rounds
+    ]
+
+
+def with_drafts(
+    rounds: tuple[RoundRecord, ...], drafts: Sequence[Sequence[Sequence[int]]]
+) -> tuple[RoundRecord, ...]:
+    """The rounds with ``drafts_of``'s values; unchanged where those are of other rounds."""
+    if len(drafts) != len(rounds):
+        return rounds
+    ids = [tuple(int(one) for one in draft[0]) for draft in drafts]
+    parents = [tuple(int(one) for one in draft[1]) if draft[1:] else () for draft in drafts]
+    return tuple(
+        replace(one, draft_ids=proposed, draft_parents=follows)
+        for one, proposed, follows in zip(rounds, ids, parents, strict=True)
+    )
