@@ -1,0 +1,124 @@
+"""GPTQ on the NVFP4 grid: what rounding one input loses, the inputs after it make good.
+
+Inputs are taken in order. When one is rounded, the error is spread over those to come, in the
+measure in which the calibration's inputs move together. A group's scale is chosen when its turn
+comes, from weights that hold all earlier corrections, and stays fixed while its inputs are rounded.
+
+Source:
+    Frantar, Ashkboos, Hoefler, Alistarh, "GPTQ", 2022, section 3.3.
+"""
+
+import torch
+
+from engine.errors import RequestError
+from engine.quantize.clip import search
+from engine.quantize.grid import encode, rounded
+from engine.quantize.scales import multipliers
+from kernels.linear.formats import NVFP4_GROUP
+
+BLOCK = 128
+"""Inputs after which all later weights are corrected in one product."""
+
+DAMPINGS = (0.01, 0.1, 1.0)
+"""Added to the diagonal, as a share of its mean; more only where a factor does not exist."""
+
+
+def factor(moments: torch.Tensor) -> torch.Tensor:
+    """Factor the inverse of the second moments.
+
+    Args:
+        moments: fp32 [K, K], symmetric, positive semi-definite; damped in place.
+
+    Returns:
+        fp32 [K, K], upper triangular U with U' U the inverse of the damped moments. Row j says how
+        an error of input j is spread over the inputs after it.
+
+    Raises:
+        RequestError: the moments are not finite.
+
+    Numerics:
+        fp32. One Cholesky factor of the matrix in reversed order and one triangular inverse: the
+        inverse itself is never formed. Four matrices of this size exist at most.
+    """
+    diagonal = moments.diagonal()
+    mean = diagonal.mean().clamp(min=1e-20)
+    added = 0.0
+    for damping in DAMPINGS:
+        diagonal += mean * (damping - added)
+        added = damping
+        lower, info = torch.linalg.cholesky_ex(moments.flip(0, 1))
+        if not int(info):
+            upper = lower.flip(0, 1)
+            del lower
+            identity = torch.eye(len(moments), device=moments.device)
+            return torch.linalg.solve_triangular(upper, identity, upper=True)
+    raise RequestError(
+        "The second moments of a layer's inputs are no numbers that can be factored.",
+        "Give another text with --calibration, or use --method clip.",
+    )
+
+
+def round_with_feedback(
+    weight: torch.Tensor, inverse: torch.Tensor, whole: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Round a matrix input by input.
+
+    Args:
+        weight: [N, K], floating point, K a multiple of 16.
+        inverse: fp32 [K, K], of `factor`.
+        whole: fp32 [], scale of the matrix.
+
+    Returns:
+        Codes uint8 [N, K], and bytes of e4m3 scales uint8 [N, K/16].
+
+    Numerics:
+        fp32. All rows at once: a row depends on its own weights alone.
+    """
+    num_rows, width = weight.shape
+    rest = weight.t().float().contiguous()  # [K, N]: one input's weights lie together
+    codes = torch.empty((width, num_rows), dtype=torch.uint8, device=weight.device)
+    scales = torch.empty((width // NVFP4_GROUP, num_rows), dtype=torch.uint8, device=weight.device)
+    # an error of input j costs its square over U[j, j] squared, once later inputs made it good
+    cost = inverse.diagonal().square().reciprocal()
+    for start in range(0, width, BLOCK):
+        end = min(start + BLOCK, width)
+        errors = torch.empty((end - start, num_rows), device=weight.device)
+        for group in range(start, end, NVFP4_GROUP):
+            after = group + NVFP4_GROUP
+            chosen = search(rest[group:after].t(), cost[group:after], whole)
+            scales[group // NVFP4_GROUP] = chosen
+            error = _round_group(
+                rest[group:after],
+                inverse[group:after, group:after],
+                multipliers(chosen, whole),
+                codes[group:after],
+            )
+            errors[group - start : after - start] = error
+            rest[after:end].addmm_(inverse[group:after, after:end].t(), error, alpha=-1.0)
+        rest[end:].addmm_(inverse[start:end, end:].t(), errors, alpha=-1.0)
+    return codes.t().contiguous(), scales.t().contiguous()
+
+
+def _round_group(
+    rest: torch.Tensor, inverse: torch.Tensor, scale: torch.Tensor, codes: torch.Tensor
+) -> torch.Tensor:
+    """Round the inputs of one group in order; corrects those after each, within the group.
+
+    Args:
+        rest: fp32 [16, N], changed.
+        inverse: fp32 [16, 16], rows and columns of the group.
+        scale: fp32 [N].
+        codes: uint8 [16, N], written.
+
+    Returns:
+        fp32 [16, N]: each input's error over its diagonal element.
+    """
+    errors = torch.empty_like(rest)
+    shares = (inverse / inverse.diagonal()[:, None]).triu(1)
+    for j in range(len(rest)):
+        value = rounded(rest[j] / scale)
+        codes[j] = encode(value)
+        lost = torch.addcmul(rest[j], value, scale, value=-1.0)
+        rest[j + 1 :].addr_(shares[j, j + 1 :], lost, alpha=-1.0)
+        errors[j] = lost
+    return errors.div_(inverse.diagonal()[:, None])
