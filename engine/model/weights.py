@@ -107,7 +107,8 @@ def assemble(config: ModelConfig, tensors: Mapping[str, Matrix]) -> ModelWeights
         The weights. Small derived tensors (the decay rates) are new; matrices are not copied.
     """
     layers = tuple(
-        layer_weights(tensors, f"layers.{index}.", kind) for index, kind in enumerate(config.layer_kinds)
+        layer_weights(tensors, f"layers.{index}.", kind)
+        for index, kind in enumerate(config.layer_kinds)
     )
     embedding = _plain(tensors, "embed_tokens.weight")
     return ModelWeights(

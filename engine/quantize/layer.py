@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 
 import torch
 
+from engine.model.config import LayerKind, ModelConfig
 from engine.model.matrix import Nvfp4
+from engine.model.rope import RopeTable
 from engine.quantize.halves import Half, Layer, halves_of
 from engine.quantize.methods import Loss, Quantiser, needs_inputs, widened
 from engine.quantize.moments import Moments
-from engine.model.config import LayerKind, ModelConfig
-from engine.model.rope import RopeTable
 
 Rows = list[torch.Tensor]
 """The residual stream of every calibration sequence: bf16 [T, D] each, on the device."""
