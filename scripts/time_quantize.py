@@ -124,7 +124,10 @@ def time_head(config: ModelConfig, device: str) -> None:
     )
     start = time.perf_counter()
     _, lost = quantise_rows(weight)
-    print(f"head     {time.perf_counter() - start:.2f} s, lost {lost:.6f} of its squared weights")
+    print(
+        f"head     {time.perf_counter() - start:.2f} s, lost {lost:.6f} of its squared weights",
+        flush=True,
+    )
 
 
 def main() -> None:
@@ -138,11 +141,11 @@ def main() -> None:
     given = parser.parse_args()
     config = SHAPES[given.shape]
     sequences = max(1, given.tokens // given.sequence)
-    warm = replace(config, layer_kinds=KINDS[:1], num_mtp_layers=0)
-    time_layer(warm, "nearest", 1, 64, given.device)
+    start = time.perf_counter()
     for kind in KINDS:  # kernels compile and libraries start before anything is timed
         one = replace(SHAPES["demo"], layer_kinds=(kind,), num_mtp_layers=0)
         time_layer(one, "gptq", 1, 128, given.device)
+    print(f"warm after {time.perf_counter() - start:.1f} s", flush=True)
     time_head(config, given.device)
     for method in given.methods.split(","):
         report(config, method, sequences, given.sequence, given.device)

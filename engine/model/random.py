@@ -80,6 +80,15 @@ def draw_tensor(
     config: ModelConfig,
     generator: torch.Generator,
 ) -> Stored:
+    """Draw one tensor.
+
+    Args:
+        name: canonical; decides how the values are distributed.
+        spec: its shape and part.
+        stored: format of a matrix.
+        config: the model's numbers.
+        generator: of the draws, on the device of the tensor.
+    """
     if spec.matrix:
         return _matrix(spec, stored, _deviation(name, spec, config), generator)
     if name == "embed_tokens.weight":

@@ -6,7 +6,7 @@ puts the largest weight on 4, where the grid below it is finer than below 6.
 
 import torch
 
-from engine.quantize.grid import rounded
+from engine.quantize.grid import places, values
 from engine.quantize.scales import LARGEST_BYTE, SMALLEST_BYTE, multipliers, nearest_scales
 
 OFFSETS = (0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5, -6)
@@ -37,5 +37,6 @@ def search(groups: torch.Tensor, weighting: torch.Tensor, whole: torch.Tensor) -
     first = nearest_scales(groups, whole)
     candidates = (first.int() + offsets).clamp_(SMALLEST_BYTE, LARGEST_BYTE).to(torch.uint8)
     scale = multipliers(candidates, whole)[..., None]
-    error = rounded(groups / scale).mul_(scale).sub_(groups).square_().mul_(weighting).sum(-1)
+    found = values(places((groups / scale).contiguous()))
+    error = found.mul_(scale).sub_(groups).square_().mul_(weighting).sum(-1)
     return candidates.gather(0, error.argmin(0, keepdim=True))[0]

@@ -13,6 +13,12 @@ from engine.quantize.manifest import MANIFEST_NAME, Recipe, now
 from engine.quantize.source import COPIED
 from kernels.linear.formats import NVFP4_GROUP
 
+KEPT_BF16 = (
+    "embed_tokens", "norm", "conv1d", "in_proj_a", "in_proj_b", "A_log", "dt_bias", "mtp.fc",
+)  # fmt: skip
+"""What stays as it was: together 2.6 GB of the 27B, all but 0.1 GB the embedding, of which a round
+reads one row a token."""
+
 
 def finish(source: Path, folder: Folder) -> None:
     """Complete a folder in which all parts are; config.json comes last, so none opens too early.
@@ -62,7 +68,5 @@ def _quantization(recipe: Recipe) -> dict[str, Any]:
                 "targets": ["lm_head"],
             },
         },
-        "ignore": [
-            "embed_tokens", "norm", "conv1d", "in_proj_a", "in_proj_b", "A_log", "dt_bias", "mtp.fc",
-        ],
-    }  # fmt: skip
+        "ignore": list(KEPT_BF16),
+    }

@@ -7,16 +7,16 @@ import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import torch as safetensors_torch
 
 from engine.errors import OutputError, RequestError
 from engine.quantize.manifest import MANIFEST_NAME, Manifest, Part, Recipe, hash_file
 from engine.quantize.methods import Loss
 
-LOCK_NAME = ".quantize.lock"
 UNFINISHED = ".tmp"
 """Ending of a file that is being written."""
 
@@ -48,7 +48,8 @@ class Folder:
 
     def load(self, name: str) -> dict[str, torch.Tensor]:
         """The tensors of a finished part by name on disk."""
-        return load_file(self.path / self.manifest.parts[name].file)
+        path = self.path / self.manifest.parts[name].file
+        return cast("Any", safetensors_torch).load_file(path)
 
     def save(
         self,
@@ -71,7 +72,7 @@ class Folder:
         file = f"{name}.safetensors"
         held = {key: one.cpu().contiguous() for key, one in tensors.items()}
         with self._replacing(file) as path:
-            save_file(held, path, metadata={"format": "pt"})
+            cast("Any", safetensors_torch).save_file(held, path, metadata={"format": "pt"})
         path = self.path / file
         size = path.stat().st_size
         part = Part(file, hash_file(path), size, round(seconds, 3), losses)
@@ -127,13 +128,12 @@ def open_folder(path: Path, recipe: Recipe) -> Generator[Folder]:
     expect_ours(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        lock = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as problem:
         raise OutputError(f"{path} cannot be written: {problem.strerror}.") from None
     try:
         _lock(path, lock)
         yield _begun(path, recipe)
-        (path / LOCK_NAME).unlink()
     finally:
         os.close(lock)
 
@@ -151,13 +151,14 @@ def expect_ours(path: Path) -> None:
     foreign = [one.name for one in path.iterdir() if not _is_scratch(one.name)]
     if foreign:
         raise RequestError(
-            f"{path} holds other files already, such as '{sorted(foreign)[0][:80]}'.",
+            f"{path} holds other files already, such as '{min(foreign)[:80]}'.",
             "Give the name of a new or an empty folder for the result.",
         )
 
 
 def _is_scratch(name: str) -> bool:
-    return name == LOCK_NAME or (name.startswith(".") and name.endswith(UNFINISHED))
+    """Whether a file is what a killed run was writing."""
+    return name.startswith(".") and name.endswith(UNFINISHED)
 
 
 def _lock(path: Path, lock: int) -> None:
@@ -173,7 +174,7 @@ def _lock(path: Path, lock: int) -> None:
 
 def _begun(path: Path, recipe: Recipe) -> Folder:
     for one in path.iterdir():
-        if one.name.endswith(UNFINISHED) and _is_scratch(one.name):
+        if _is_scratch(one.name):
             one.unlink()
     if not (path / MANIFEST_NAME).is_file():
         return Folder(path, Manifest.begin(recipe))

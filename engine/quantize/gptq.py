@@ -8,11 +8,13 @@ Source:
     Frantar, Ashkboos, Hoefler, Alistarh, "GPTQ", 2022, section 3.3.
 """
 
+from typing import Any, cast
+
 import torch
 
 from engine.errors import RequestError
 from engine.quantize.clip import search
-from engine.quantize.grid import encode, rounded
+from engine.quantize.grid import encode, places, values
 from engine.quantize.scales import multipliers
 from kernels.linear.formats import NVFP4_GROUP
 
@@ -27,7 +29,7 @@ def factor(moments: torch.Tensor) -> torch.Tensor:
     """Factor the inverse of the second moments.
 
     Args:
-        moments: fp32 [K, K], symmetric, positive semi-definite; damped in place.
+        moments: fp32 [K, K], symmetric, positive semi-definite.
 
     Returns:
         fp32 [K, K], upper triangular U with U' U the inverse of the damped moments. Row j says how
@@ -38,24 +40,34 @@ def factor(moments: torch.Tensor) -> torch.Tensor:
 
     Numerics:
         fp32. One Cholesky factor of the matrix in reversed order and one triangular inverse: the
-        inverse itself is never formed. Four matrices of this size exist at most.
+        inverse itself is never formed. Four matrices of this size exist at most, ``moments`` with
+        them.
     """
-    diagonal = moments.diagonal()
-    mean = diagonal.mean().clamp(min=1e-20)
-    added = 0.0
+    mean = moments.diagonal().mean().clamp(min=1e-20)
     for damping in DAMPINGS:
-        diagonal += mean * (damping - added)
-        added = damping
-        lower, info = torch.linalg.cholesky_ex(moments.flip(0, 1))
-        if not int(info):
+        reverse = moments.flip(0, 1)
+        reverse.diagonal().add_(damping * mean)
+        lower, info = _cholesky(reverse)
+        del reverse
+        if info == 0:
             upper = lower.flip(0, 1)
             del lower
-            identity = torch.eye(len(moments), device=moments.device)
-            return torch.linalg.solve_triangular(upper, identity, upper=True)
+            return _triangular_inverse(upper)
     raise RequestError(
         "The second moments of a layer's inputs are no numbers that can be factored.",
         "Give another text with --calibration, or use --method clip.",
     )
+
+
+def _cholesky(matrix: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Lower factor, and 0 where there is one."""
+    lower, info = cast("Any", torch.linalg).cholesky_ex(matrix)
+    return lower, int(info)
+
+
+def _triangular_inverse(upper: torch.Tensor) -> torch.Tensor:
+    identity = torch.eye(len(upper), device=upper.device)
+    return cast("Any", torch.linalg).solve_triangular(upper, identity, upper=True)
 
 
 def round_with_feedback(
@@ -113,12 +125,12 @@ def _round_group(
     Returns:
         fp32 [16, N]: each input's error over its diagonal element.
     """
-    errors = torch.empty_like(rest)
-    shares = (inverse / inverse.diagonal()[:, None]).triu(1)
+    lost = torch.empty_like(rest)
+    found = torch.empty(rest.shape, dtype=torch.int32, device=rest.device)
+    shares = inverse / inverse.diagonal()[:, None]
     for j in range(len(rest)):
-        value = rounded(rest[j] / scale)
-        codes[j] = encode(value)
-        lost = torch.addcmul(rest[j], value, scale, value=-1.0)
-        rest[j + 1 :].addr_(shares[j, j + 1 :], lost, alpha=-1.0)
-        errors[j] = lost
-    return errors.div_(inverse.diagonal()[:, None])
+        found[j] = places(rest[j] / scale)
+        torch.addcmul(rest[j], values(found[j]), scale, value=-1.0, out=lost[j])
+        rest[j + 1 :].addr_(shares[j, j + 1 :], lost[j], alpha=-1.0)
+    codes.copy_(encode(found))
+    return lost.div_(inverse.diagonal()[:, None])

@@ -93,7 +93,7 @@ class Layer:
         return self._run(half, weights, rows)
 
     def add(self, half: Half, rows: torch.Tensor) -> torch.Tensor:
-        """The residual stream after the half: bf16 [T, D] -> bf16 [T, D], a sequence from its start.
+        """The residual stream after the half: bf16 [T, D], a sequence from its start.
 
         Numerics:
             Those of ``engine.model.decoder`` for a prefill in one chunk.

@@ -25,7 +25,8 @@ class Recipe:
 
     ``source`` is the SHA-256 of all source files (`hash_files`), ``calibration`` of the text; the
     numbers of tokens and sequences are those used. ``torch`` and ``device`` are there because
-    library products round in their own order.
+    library products round in their own order; the threads of a CPU, which may change it too, are
+    not, so that a run may go on with others.
     """
 
     method: str

@@ -8,7 +8,7 @@ from engine.errors import RequestError, nearest
 from engine.model.matrix import Nvfp4
 from engine.quantize.clip import OFFSETS, ROOM, search
 from engine.quantize.gptq import factor, round_with_feedback
-from engine.quantize.grid import encode, pack, rounded
+from engine.quantize.grid import encode, pack, places
 from engine.quantize.scales import E4M3, multipliers, nearest_scales, tensor_scale
 from kernels.linear.formats import NVFP4_GROUP
 
@@ -50,15 +50,20 @@ class Quantiser:
 
     Args:
         method: one of `METHODS`.
-        moments: fp32 [K, K], second moments of the rows; None for the method that needs none.
+        moments: fp32 [K, K], second moments of the rows; None where they are not known, which
+            only ``nearest`` does without.
     """
 
     def __init__(self, method: str, moments: torch.Tensor | None) -> None:
         self._moments = moments
+        self._weighting: torch.Tensor | None = None
+        if method == "clip":
+            assert moments is not None
+            self._weighting = moments.diagonal()
         self._inverse: torch.Tensor | None = None
         if method == "gptq":
             assert moments is not None
-            self._inverse = factor(moments.clone())
+            self._inverse = factor(moments)
 
     def quantise(self, weight: torch.Tensor) -> Nvfp4:
         """Quantise a matrix: bf16 [N, K], K a multiple of 16."""
@@ -66,9 +71,8 @@ class Quantiser:
             whole = tensor_scale(weight, ROOM)
             codes, scales = round_with_feedback(weight, self._inverse, whole)
             return Nvfp4(pack(codes), scales.view(E4M3), whole)
-        weighting = None if self._moments is None else self._moments.diagonal()
-        whole = tensor_scale(weight, 1.0 if weighting is None else ROOM)
-        packed, scales = _round_each(weight, weighting, whole)
+        whole = tensor_scale(weight, 1.0 if self._weighting is None else ROOM)
+        packed, scales = _round_each(weight, self._weighting, whole)
         return Nvfp4(packed, scales.view(E4M3), whole)
 
     def loss(self, weight: torch.Tensor, values: torch.Tensor) -> Loss:
@@ -81,7 +85,7 @@ class Quantiser:
             if self._moments is not None:
                 parts += [_energy(error, self._moments), _energy(wide, self._moments)]
             sums[: len(parts)] += torch.stack(parts).cpu()
-        lost, held, lost_output, output = sums.tolist()
+        lost, held, lost_output, output = (float(one) for one in sums)
         share = None if self._moments is None else lost_output / max(output, 1e-30)
         return Loss(lost / max(held, 1e-30), share)
 
@@ -104,13 +108,13 @@ def _round_each(
     scales = packed.new_empty((num_rows, width // NVFP4_GROUP))
     size = ELEMENTS_PER_BLOCK if weighting is None else ELEMENTS_PER_BLOCK // len(OFFSETS)
     for rows in _blocks(weight, size):
-        groups = weight[rows].float().unflatten(1, (-1, NVFP4_GROUP))
+        groups = weight[rows].float().view(-1, width // NVFP4_GROUP, NVFP4_GROUP)
         if weighting is None:
             chosen = nearest_scales(groups, whole)
         else:
             chosen = search(groups, weighting.view(-1, NVFP4_GROUP), whole)
-        values = rounded(groups / multipliers(chosen, whole)[..., None])
-        packed[rows], scales[rows] = pack(encode(values).flatten(1)), chosen
+        found = places(groups / multipliers(chosen, whole)[..., None])
+        packed[rows], scales[rows] = pack(encode(found).flatten(1)), chosen
     return packed, scales
 
 

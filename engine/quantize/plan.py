@@ -1,4 +1,4 @@
-"""What a run will take of memory and disk, told and compared with what is there before it begins."""
+"""What a run takes of memory and disk: told, and compared with what is there, before it begins."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +15,17 @@ from engine.model.streaming import STAGING_BYTES
 from engine.model.tensors import TensorSpec, expected_tensors
 from engine.profile import Formats
 from engine.quantize.clip import OFFSETS
+from engine.quantize.head import ROWS_PER_BLOCK
 from engine.quantize.methods import ELEMENTS_PER_BLOCK, needs_inputs
+from kernels.linear.formats import NVFP4_GROUP
 
 FORMATS = Formats(mlp="nvfp4", attention="nvfp4", delta="nvfp4", head="e4m3_row", mtp="nvfp4")
 """What every part becomes: the formats of the profile ``nvfp4``."""
 
-SLACK_BYTES = 512 << 20
+SLACK_BYTES = 256 << 20
 """Workspaces of libraries, and what an allocator leaves unused between tensors."""
+
+FP32 = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,10 @@ class Plan:
 
     def told(self, device: str) -> str:
         """The plan in a sentence."""
-        where = (
-            "of memory" if device == "cpu" else f"on the GPU and {self.host / 1e9:.1f} GB beside it"
-        )
-        total = self.device + self.host if device == "cpu" else self.device
-        return (
-            f"It takes {total / 1e9:.1f} GB {where} at most, and {self.disk / 1e9:.2f} GB of disk."
-        )
+        memory = f"{(self.device + self.host) / 1e9:.1f} GB of memory"
+        if device != "cpu":
+            memory = f"{self.device / 1e9:.1f} GB on the GPU and {self.host / 1e9:.1f} GB beside it"
+        return f"It takes at most {memory}, and {self.disk / 1e9:.2f} GB of disk."
 
 
 def plan_run(config: ModelConfig, method: str, num_tokens: int, sequence_tokens: int) -> Plan:
@@ -53,17 +54,16 @@ def plan_run(config: ModelConfig, method: str, num_tokens: int, sequence_tokens:
         sequence_tokens: of its longest sequence.
     """
     expected = expected_tensors(config)
-    layer = max(_layer_bytes(config, expected).values())
     work = max(_work_bytes(spec, method) for spec in expected.values() if _is_projection(spec))
     rows = forward = 0
     if needs_inputs(method):
         rows = 2 * num_tokens * config.hidden_size
-        forward = sequence_tokens * _row_bytes(config, sequence_tokens)
+        forward = _forward_bytes(config, sequence_tokens)
+    layer = _layer_bytes(expected) + rows + max(work, forward)
     embedding = 2 * config.vocab_size * config.hidden_size
+    head = embedding + embedding // 2 + rows + 4 * FP32 * ROWS_PER_BLOCK * config.hidden_size
     return Plan(
-        # a head is quantised on the device before the first layer comes
-        device=max(layer + rows + max(work, forward), embedding + rows + embedding // 2)
-        + SLACK_BYTES,
+        device=max(layer, head) + SLACK_BYTES,
         host=embedding + 2 * STAGING_BYTES,
         disk=sum(weight_bytes(config, FORMATS).values()),
     )
@@ -83,16 +83,14 @@ def expect_room(plan: Plan, device: str, out: Path, num_written: int) -> None:
         RequestError: the disk has too little room.
     """
     mend = "Close other programs, or give fewer --tokens or a shorter --sequence."
-    free = available_bytes(device)
     shared = device == "cpu" or _is_integrated(device)
-    wanted = plan.device + (plan.host if shared else 0)
+    wanted, free = plan.device + (plan.host if shared else 0), available_bytes(device)
     if wanted > free:
         raise MemoryPlanError(
             f"Quantising needs {wanted / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are free.",
             mend,
         )
-    beside = available_bytes("cpu")
-    if not shared and plan.host > beside:
+    if not shared and plan.host > (beside := available_bytes("cpu")):
         raise MemoryPlanError(
             f"Quantising needs {plan.host / 1e9:.1f} GB of memory beside the GPU's and "
             f"{beside / 1e9:.1f} GB are free.",
@@ -109,6 +107,7 @@ def expect_room(plan: Plan, device: str, out: Path, num_written: int) -> None:
 
 
 def _is_integrated(device: str) -> bool:
+    """Whether GPU and host have one memory."""
     return bool(cast("Any", torch.cuda).get_device_properties(device).is_integrated)
 
 
@@ -116,42 +115,38 @@ def _is_projection(spec: TensorSpec) -> bool:
     return spec.matrix and spec.part not in ("small", "head")
 
 
-def _layer_bytes(config: ModelConfig, expected: dict[str, TensorSpec]) -> dict[str, int]:
-    """Bytes of each layer in BF16; of the MTP head with what joins its inputs."""
+def _layer_bytes(expected: dict[str, TensorSpec]) -> int:
+    """Bytes of the largest layer in BF16; of the MTP head with what joins its inputs."""
     found: dict[str, int] = {}
     for name, spec in expected.items():
-        layer = name.split(".")[1] if name.startswith("layers.") else name.split(".")[0]
         if name.startswith(("layers.", "mtp.")):
+            layer = name.split(".")[1] if name.startswith("layers.") else "mtp"
             found[layer] = found.get(layer, 0) + 2 * spec.num_elements
-    return found
+    return max(found.values())
 
 
 def _work_bytes(spec: TensorSpec, method: str) -> int:
-    """Beside the layer's weights: what rounding one matrix takes."""
+    """What rounding one matrix takes beside its layer's weights."""
     num_rows, width = spec.shape
-    elements, square = num_rows * width, 4 * width * width
-    # the result, its values, and blocks of fp32 with their candidates or errors
-    result = elements * 2 + elements * 5 // 8 + 4 * 4 * ELEMENTS_PER_BLOCK
+    elements, square = num_rows * width, FP32 * width * width
+    # codes, scales and values of a layer's matrices, and blocks of them in fp32
+    result = 2 * elements + 4 * elements * 5 // 8 + 6 * FP32 * ELEMENTS_PER_BLOCK
     if method == "nearest":
         return result
     if method == "clip":
-        return result + 2 * square
-    # moments, their damped copy, its factor and the inverse; later moments, inverse, fp32 weights
-    return (
-        max(
-            5 * square,
-            2 * square + 4 * elements + 2 * elements + 6 * 4 * num_rows * 16 * len(OFFSETS),
-        )
-        + result
-    )
+        return result + 2 * square  # the second moments, and what is added to them
+    # second moments, their reverse and its factors; after them moments, inverse and fp32 weights
+    candidates = 6 * FP32 * num_rows * NVFP4_GROUP * len(OFFSETS)
+    return result + max(4 * square, 2 * square + (FP32 + 2) * elements + candidates)
 
 
-def _row_bytes(config: ModelConfig, sequence_tokens: int) -> int:
-    """Bytes that a row of a sequence takes at the widest place of a layer, for its gathering too."""
-    mlp = 2 * 4 * config.intermediate_size
-    share = config.num_heads // config.num_kv_heads
-    attention = 2 * (3 * config.query_dim + 4 * config.kv_dim) + 12 * share * sequence_tokens
+def _forward_bytes(config: ModelConfig, num_rows: int) -> int:
+    """What a sequence takes in a layer, with the second moments that are gathered from it."""
     heads = config.num_value_heads * (config.key_head_dim + config.value_head_dim)
-    delta = 4 * 8 * heads + 2 * (3 * config.conv_dim + 2 * config.value_dim)
-    # fp32 copies of the rows on a CPU, whose library adds no BF16 in fp32
-    return max(mlp, attention, delta) + 6 * config.intermediate_size + 8 * config.hidden_size
+    share = config.num_heads // config.num_kv_heads
+    mlp = 2 * 4 * config.intermediate_size
+    attention = 2 * (4 * config.query_dim + 4 * config.kv_dim) + 12 * share * num_rows
+    delta = 9 * FP32 * heads + 2 * (3 * config.conv_dim + 2 * config.value_dim)
+    # rows of the widest inputs in fp32 too, as a CPU adds them
+    row = max(mlp, attention, delta) + FP32 * config.intermediate_size + 8 * config.hidden_size
+    return num_rows * row + 2 * FP32 * config.intermediate_size**2
