@@ -4,8 +4,8 @@
 
 For each kind of layer: seconds on the device, and what lies outside of it (reading the release,
 writing the result) left out. What depends on the calibration grows with its tokens, the rest is
-fixed: both are taken from two runs, the second with a quarter of the tokens. The device's peak is
-compared with what the plan of `qwen38 quantize` states for the same run.
+fixed: of fewer tokens than a whole run has, a second run with a quarter of them tells the two
+apart. The device's peak is compared with what `qwen38 quantize` states for the same run.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from engine.quantize.head import quantise_rows
 from engine.quantize.layer import Rows, quantise_layer
 from engine.quantize.methods import needs_inputs
 from engine.quantize.plan import plan_run
+
+WHOLE_TOKENS = 1 << 18
+"""What `qwen38 quantize` reads of a text at most, unless it is told otherwise."""
 
 KINDS: tuple[LayerKind, ...] = ("linear_attention", "full_attention")
 
@@ -88,33 +91,31 @@ def time_layer(
 
 def report(config: ModelConfig, method: str, sequences: int, tokens: int, device: str) -> None:
     """Prints what a method takes: a layer of each kind, and the whole model."""
-    total_s, total_few_s, peak = 0.0, 0.0, 0
-    few = max(1, sequences // 4)
+    total_s = total_few_s = 0.0
+    peak, given, few = 0, sequences * tokens, max(1, sequences // 4)
+    grows = needs_inputs(method) and few * tokens < given < WHOLE_TOKENS
     for kind in KINDS:
         one = replace(config, layer_kinds=(kind,), num_mtp_layers=0)
-        fewer = time_layer(one, method, few, tokens, device)
-        timing = time_layer(one, method, sequences, tokens, device)
         number = config.layer_kinds.count(kind)
+        if grows:
+            total_few_s += number * time_layer(one, method, few, tokens, device).seconds
+        timing = time_layer(one, method, sequences, tokens, device)
         total_s += number * timing.seconds
-        total_few_s += number * fewer.seconds
         peak = max(peak, timing.peak_bytes)
         losses = " ".join(f"{share:.5f}" for share in timing.lost)
         print(
-            f"{method:8} {kind:17} {sequences * tokens:>7} tokens {timing.seconds:7.2f} s"
-            f" ({few * tokens} tokens {fewer.seconds:.2f} s), peak {timing.peak_bytes / 1e9:.2f} GB,"
-            f" lost {losses}",
+            f"{method:8} {kind:17} {given:>7} tokens {timing.seconds:6.2f} s, peak"
+            f" {timing.peak_bytes / 1e9:.2f} GB, lost {losses}",
             flush=True,
         )
-    stated = plan_run(config, method, sequences * tokens, tokens).device
-    grows = needs_inputs(method) and sequences > few
-    per_token = (total_s - total_few_s) / ((sequences - few) * tokens) if grows else 0.0
-    at_most = total_s + per_token * max(0, 262_144 - sequences * tokens)
-    print(
-        f"{method:8} {config.num_layers} layers: {total_s / 60:.1f} min; with 262,144 tokens"
-        f" {at_most / 60:.1f} min; peak {peak / 1e9:.2f} GB, stated {stated / 1e9:.2f} GB"
-        f" {'ok' if peak <= stated else 'MORE THAN STATED'}",
-        flush=True,
-    )
+    told = f"{method:8} {config.num_layers} layers: {total_s / 60:.1f} min"
+    if grows:
+        per_token = (total_s - total_few_s) / (given - few * tokens)
+        whole_s = total_s + per_token * (WHOLE_TOKENS - given)
+        told += f"; with {WHOLE_TOKENS:,} tokens {whole_s / 60:.1f} min"
+    stated = plan_run(config, method, given if needs_inputs(method) else 0, tokens).device
+    verdict = "ok" if peak <= stated else "MORE THAN STATED"
+    print(f"{told}; peak {peak / 1e9:.2f} GB, stated {stated / 1e9:.2f} GB {verdict}", flush=True)
 
 
 def time_head(config: ModelConfig, device: str) -> None:

@@ -1,13 +1,20 @@
 """GPTQ on the NVFP4 grid: what rounding one input loses, the inputs after it make good.
 
-Inputs are taken in order. When one is rounded, the error is spread over those to come, in the
+Inputs are taken in an order. When one is rounded, the error is spread over those to come, in the
 measure in which the calibration's inputs move together. A group's scale is chosen when its turn
 comes, from weights that hold all earlier corrections, and stays fixed while its inputs are rounded.
+Groups stay whole and come by their inputs' energy: what weighs most is rounded first, while there
+is most left to make it good.
+
+On layers of the demo and text that it was not calibrated with (2026-11-30): groups in their own
+order lose 6 % more, a damping of 0.01 6 to 19 % more by the length of the text, scales that are
+searched without a weighting 35 % more.
 
 Source:
     Frantar, Ashkboos, Hoefler, Alistarh, "GPTQ", 2022, section 3.3.
 """
 
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -21,63 +28,67 @@ from kernels.linear.formats import NVFP4_GROUP
 BLOCK = 128
 """Inputs after which all later weights are corrected in one product."""
 
-DAMPINGS = (0.01, 0.1, 1.0)
-"""Added to the diagonal, as a share of its mean; more only where a factor does not exist."""
+DAMPINGS = (0.1, 1.0)
+"""Added to the diagonal, as a share of its mean; the second only where a factor does not exist."""
 
 
-def factor(moments: torch.Tensor) -> torch.Tensor:
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """How errors are spread, for all matrices that read the same inputs.
+
+    Attributes:
+        groups: int64 [K/16], the groups in the order that they are rounded in.
+        inputs: int64 [K], their inputs.
+        inverse: fp32 [K, K] in that order, upper triangular U with U' U the inverse of the damped
+            second moments. Row j says how an error of input j is spread over the inputs after it.
+    """
+
+    groups: torch.Tensor
+    inputs: torch.Tensor
+    inverse: torch.Tensor
+
+
+def feedback_of(moments: torch.Tensor) -> Feedback:
     """Factor the inverse of the second moments.
 
     Args:
         moments: fp32 [K, K], symmetric, positive semi-definite.
-
-    Returns:
-        fp32 [K, K], upper triangular U with U' U the inverse of the damped moments. Row j says how
-        an error of input j is spread over the inputs after it.
 
     Raises:
         RequestError: the moments are not finite.
 
     Numerics:
         fp32. One Cholesky factor of the matrix in reversed order and one triangular inverse: the
-        inverse itself is never formed. Four matrices of this size exist at most, ``moments`` with
-        them.
+        inverse itself is never formed. Three matrices of this size exist beside ``moments``.
     """
-    mean = moments.diagonal().mean().clamp(min=1e-20)
+    diagonal = moments.diagonal()
+    groups = diagonal.view(-1, NVFP4_GROUP).sum(1).argsort(descending=True, stable=True)
+    within = torch.arange(NVFP4_GROUP, device=moments.device)
+    inputs = (groups[:, None] * NVFP4_GROUP + within).flatten()
+    back, mean = inputs.flip(0), diagonal.mean().clamp(min=1e-20)
     for damping in DAMPINGS:
-        reverse = moments.flip(0, 1)
+        reverse = moments[back[:, None], back]
         reverse.diagonal().add_(damping * mean)
         lower, info = _cholesky(reverse)
         del reverse
         if info == 0:
             upper = lower.flip(0, 1)
             del lower
-            return _triangular_inverse(upper)
+            return Feedback(groups, inputs, _triangular_inverse(upper))
     raise RequestError(
         "The second moments of a layer's inputs are no numbers that can be factored.",
         "Give another text with --calibration, or use --method clip.",
     )
 
 
-def _cholesky(matrix: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """Lower factor, and 0 where there is one."""
-    lower, info = cast("Any", torch.linalg).cholesky_ex(matrix)
-    return lower, int(info)
-
-
-def _triangular_inverse(upper: torch.Tensor) -> torch.Tensor:
-    identity = torch.eye(len(upper), device=upper.device)
-    return cast("Any", torch.linalg).solve_triangular(upper, identity, upper=True)
-
-
 def round_with_feedback(
-    weight: torch.Tensor, inverse: torch.Tensor, whole: torch.Tensor
+    weight: torch.Tensor, feedback: Feedback, whole: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Round a matrix input by input.
 
     Args:
         weight: [N, K], floating point, K a multiple of 16.
-        inverse: fp32 [K, K], of `factor`.
+        feedback: of its inputs.
         whole: fp32 [], scale of the matrix.
 
     Returns:
@@ -87,7 +98,9 @@ def round_with_feedback(
         fp32. All rows at once: a row depends on its own weights alone.
     """
     num_rows, width = weight.shape
-    rest = weight.t().float().contiguous()  # [K, N]: one input's weights lie together
+    inverse = feedback.inverse
+    # [K, N] in the order of rounding: one input's weights lie together
+    rest = weight.t()[feedback.inputs].float()
     codes = torch.empty((width, num_rows), dtype=torch.uint8, device=weight.device)
     scales = torch.empty((width // NVFP4_GROUP, num_rows), dtype=torch.uint8, device=weight.device)
     # an error of input j costs its square over U[j, j] squared, once later inputs made it good
@@ -99,21 +112,30 @@ def round_with_feedback(
             after = group + NVFP4_GROUP
             chosen = search(rest[group:after].t(), cost[group:after], whole)
             scales[group // NVFP4_GROUP] = chosen
-            error = _round_group(
+            error = errors[group - start : after - start]
+            _round_group(
                 rest[group:after],
                 inverse[group:after, group:after],
                 multipliers(chosen, whole),
                 codes[group:after],
+                error,
             )
-            errors[group - start : after - start] = error
             rest[after:end].addmm_(inverse[group:after, after:end].t(), error, alpha=-1.0)
         rest[end:].addmm_(inverse[start:end, end:].t(), errors, alpha=-1.0)
-    return codes.t().contiguous(), scales.t().contiguous()
+    in_place = torch.empty_like(codes)
+    in_place[feedback.inputs] = codes
+    scales_in_place = torch.empty_like(scales)
+    scales_in_place[feedback.groups] = scales
+    return in_place.t().contiguous(), scales_in_place.t().contiguous()
 
 
 def _round_group(
-    rest: torch.Tensor, inverse: torch.Tensor, scale: torch.Tensor, codes: torch.Tensor
-) -> torch.Tensor:
+    rest: torch.Tensor,
+    inverse: torch.Tensor,
+    scale: torch.Tensor,
+    codes: torch.Tensor,
+    errors: torch.Tensor,
+) -> None:
     """Round the inputs of one group in order; corrects those after each, within the group.
 
     Args:
@@ -121,16 +143,24 @@ def _round_group(
         inverse: fp32 [16, 16], rows and columns of the group.
         scale: fp32 [N].
         codes: uint8 [16, N], written.
-
-    Returns:
-        fp32 [16, N]: each input's error over its diagonal element.
+        errors: fp32 [16, N], written: each input's error over its diagonal element.
     """
-    lost = torch.empty_like(rest)
     found = torch.empty(rest.shape, dtype=torch.int32, device=rest.device)
     shares = inverse / inverse.diagonal()[:, None]
     for j in range(len(rest)):
         found[j] = places(rest[j] / scale)
-        torch.addcmul(rest[j], values(found[j]), scale, value=-1.0, out=lost[j])
-        rest[j + 1 :].addr_(shares[j, j + 1 :], lost[j], alpha=-1.0)
+        torch.addcmul(rest[j], values(found[j]), scale, value=-1.0, out=errors[j])
+        rest[j + 1 :].addr_(shares[j, j + 1 :], errors[j], alpha=-1.0)
     codes.copy_(encode(found))
-    return lost.div_(inverse.diagonal()[:, None])
+    errors.div_(inverse.diagonal()[:, None])
+
+
+def _cholesky(matrix: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Lower factor, and 0 where there is one."""
+    lower, info = cast("Any", torch.linalg).cholesky_ex(matrix)
+    return lower, int(info)
+
+
+def _triangular_inverse(upper: torch.Tensor) -> torch.Tensor:
+    identity = torch.eye(len(upper), device=upper.device)
+    return cast("Any", torch.linalg).solve_triangular(upper, identity, upper=True)

@@ -7,7 +7,7 @@ import torch
 from engine.errors import RequestError, nearest
 from engine.model.matrix import Nvfp4
 from engine.quantize.clip import OFFSETS, ROOM, search
-from engine.quantize.gptq import factor, round_with_feedback
+from engine.quantize.gptq import Feedback, feedback_of, round_with_feedback
 from engine.quantize.grid import encode, pack, places
 from engine.quantize.scales import E4M3, multipliers, nearest_scales, tensor_scale
 from kernels.linear.formats import NVFP4_GROUP
@@ -60,16 +60,16 @@ class Quantiser:
         if method == "clip":
             assert moments is not None
             self._weighting = moments.diagonal()
-        self._inverse: torch.Tensor | None = None
+        self._feedback: Feedback | None = None
         if method == "gptq":
             assert moments is not None
-            self._inverse = factor(moments)
+            self._feedback = feedback_of(moments)
 
     def quantise(self, weight: torch.Tensor) -> Nvfp4:
         """Quantise a matrix: bf16 [N, K], K a multiple of 16."""
-        if self._inverse is not None:
+        if self._feedback is not None:
             whole = tensor_scale(weight, ROOM)
-            codes, scales = round_with_feedback(weight, self._inverse, whole)
+            codes, scales = round_with_feedback(weight, self._feedback, whole)
             return Nvfp4(pack(codes), scales.view(E4M3), whole)
         whole = tensor_scale(weight, 1.0 if self._weighting is None else ROOM)
         packed, scales = _round_each(weight, self._weighting, whole)

@@ -137,7 +137,7 @@ def _work_bytes(spec: TensorSpec, method: str) -> int:
         return result + 2 * square  # the second moments, and what is added to them
     # second moments, their reverse and its factors; after them moments, inverse and fp32 weights
     candidates = 6 * FP32 * num_rows * NVFP4_GROUP * len(OFFSETS)
-    return result + max(4 * square, 2 * square + (FP32 + 2) * elements + candidates)
+    return result + max(4 * square, 2 * square + (FP32 + 4) * elements + candidates)
 
 
 def _forward_bytes(config: ModelConfig, num_rows: int) -> int:

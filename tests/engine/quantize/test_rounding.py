@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.quantize.clip import OFFSETS, ROOM, search
-from engine.quantize.gptq import factor, round_with_feedback
+from engine.quantize.gptq import DAMPINGS, feedback_of, round_with_feedback
 from engine.quantize.grid import decode, places, unpack, values
 from engine.quantize.methods import METHODS, Quantiser, widened
 from engine.quantize.scales import multipliers, nearest_scales, tensor_scale
@@ -130,9 +130,11 @@ def test_without_correlations_feedback_changes_nothing():
 def test_the_factor_is_one_of_the_inverse():
     rows = inputs(7, 512, 64).double().float()
     moments = moments_of(rows)
-    upper = factor(moments).double()
+    feedback = feedback_of(moments)
+    upper, order = feedback.inverse.double(), feedback.inputs
     assert torch.equal(upper, upper.triu())
-    damped = moments.double() + 0.01 * moments.diagonal().double().mean() * torch.eye(64)
+    added = DAMPINGS[0] * moments.diagonal().double().mean()
+    damped = (moments.double() + added * torch.eye(64).double())[order][:, order]
     assert torch.allclose(upper.t() @ upper @ damped, torch.eye(64).double(), atol=1e-3)
 
 
@@ -146,11 +148,20 @@ def test_moments_of_few_or_no_rows_are_factored(kind):
     assert torch.isfinite(found.expand()).all()
 
 
+def test_groups_stay_whole_and_come_by_their_energy():
+    moments = moments_of(inputs(8, 512, 96))
+    feedback = feedback_of(moments)
+    energy = moments.diagonal().view(6, 16).sum(1)[feedback.groups]
+    assert torch.equal(energy, energy.sort(descending=True).values)
+    whole_groups = feedback.inputs.view(6, 16)
+    assert torch.equal(whole_groups // 16, feedback.groups[:, None].expand(6, 16))
+
+
 def test_rows_do_not_see_each_other():
-    weight, inverse = matrix(6, 32, 144), factor(moments_of(inputs(6, 512, 144)))
+    weight, feedback = matrix(6, 32, 144), feedback_of(moments_of(inputs(6, 512, 144)))
     whole = tensor_scale(weight, ROOM)
-    codes, scales = round_with_feedback(weight, inverse, whole)
-    some, some_scales = round_with_feedback(weight[8:16], inverse, whole)
+    codes, scales = round_with_feedback(weight, feedback, whole)
+    some, some_scales = round_with_feedback(weight[8:16], feedback, whole)
     # a product of other sizes may round its last bit otherwise
     assert (codes[8:16] == some).float().mean() > 0.999
     assert (scales[8:16] == some_scales).float().mean() > 0.99
