@@ -20,6 +20,7 @@ from engine.settings.environment import hugging_face_cache
 class Need:
     """Bytes that one profile needs, and where its files lie (None when they are missing).
 
+    ``config`` is that of the files, else of the model that the profile is made for.
     ``stored_bytes`` are the weights as the profile stores them, ``held_bytes`` the same weights as
     this engine holds them on this machine; ``round_bytes`` counts the stored form.
     ``workspace_bytes`` come on top of the weights where they are packed for kernels.
@@ -28,6 +29,7 @@ class Need:
     profile: str
     path: Path | None
     problem: str
+    config: ModelConfig
     context_tokens: int
     stored_bytes: int
     held_bytes: int
@@ -64,6 +66,7 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
         profile=profile.name,
         path=path,
         problem=problem,
+        config=config,
         context_tokens=tokens,
         stored_bytes=sum(footprint.weight_bytes(config, profile.formats).values()),
         held_bytes=sum(footprint.weight_bytes(config, held_formats, packed=packed).values()),

@@ -1,8 +1,9 @@
 """``qwen38 profiles``: what can be opened, how large it is, and whether its files are here."""
 
 import json
+import textwrap
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +16,9 @@ from engine.locate import how_to_give
 from engine.profile import Profile, get_profile, load_profiles
 from engine.settings.declared import load_settings
 
+if TYPE_CHECKING:
+    from engine.expected import Expected
+
 
 def profiles(
     show: Annotated[
@@ -26,27 +30,31 @@ def profiles(
 ) -> int:
     """List the weight profiles, or show one.
 
-    Formats, bytes of a round, memory, and whether the files are here.
+    Formats, bytes of a round, tokens a second to expect on this machine by the read bandwidth that
+    is measured now, memory, and whether the files are here.
     """
     if show is not None and (show != "show" or name is None):
         raise RequestError(f"'profiles {show}' is no command.", "Write 'profiles show NAME'.")
     settings, _ = load_settings()
     known = load_profiles(settings.config_dir)
     chosen = list(known.values()) if name is None else [get_profile(name, known)]
-    tables = [_table(one, settings.model.context_tokens) for one in chosen]
+    for one in chosen:  # a profile of one's own may set what there is not
+        load_settings(None, one.settings)
+    from engine.expected import expect_here
+
+    expected = expect_here(settings, chosen)
+    tables = [_table(one, its) for one, its in zip(chosen, expected, strict=True)]
     if as_json:
         write_data(json.dumps(tables[0] if name else tables, default=str) + "\n")
     elif name is None:
-        write_data("\n".join(_line(one) for one in tables) + "\n")
+        write_data("\n".join([HEADING, *(_line(one) for one in tables), *_notes(tables)]) + "\n")
     else:
         write_data("\n".join(_page(tables[0])) + "\n")
     return OK
 
 
-def _table(profile: Profile, context_tokens: int) -> dict[str, Any]:
-    from engine.fit import need_of
-
-    need = need_of(profile, context_tokens)
+def _table(profile: Profile, expected: "Expected") -> dict[str, Any]:
+    need = expected.need
     return {
         "name": profile.name,
         "title": profile.title,
@@ -59,6 +67,7 @@ def _table(profile: Profile, context_tokens: int) -> dict[str, Any]:
         "embedded": bool(profile.embedded),
         "settings": dict(profile.settings or {}),
         "file": profile.path,
+        "state": expected.state,
         "weights": need.path,
         "problem": need.problem,
         "context_tokens": need.context_tokens,
@@ -66,17 +75,46 @@ def _table(profile: Profile, context_tokens: int) -> dict[str, Any]:
         "held_bytes": need.held_bytes,
         "conversation_bytes": need.conversation_bytes,
         "memory_bytes": need.total_bytes,
+        "free_bytes": expected.free_bytes,
+        "fits": expected.fits,
         "round_bytes": need.round_bytes,
+        "early_round_bytes": expected.early_bytes,
+        "early_tokens": expected.early_tokens,
+        "read_gb_s": expected.read_gb_s,
+        "most_tok_s": expected.most_tok_s,
+        "timed_tok_s": expected.timed_tok_s,
+        "timed_source": expected.source,
     }
 
 
+HEADING = f"{'name':<10} {'memory':>9} {'a round':>9} {'tok/s':>12}  files"
+
+
 def _line(table: dict[str, Any]) -> str:
-    where = "here" if table["weights"] else "missing"
+    files = {"ready": "here"}.get(table["state"], table["state"])
+    if not table["fits"]:
+        files = f"{files}, does not fit" if table["state"] == "missing" else "here, does not fit"
     return (
-        f"{visible(table['name']):<10} {visible(table['title']):<8} "
-        f"{table['memory_bytes'] / 1e9:6.1f} GB memory  "
-        f"{table['round_bytes'] / 1e9:6.2f} GB a round  files {where}"
+        f"{visible(table['name']):<10} {table['memory_bytes'] / 1e9:>6.1f} GB "
+        f"{table['early_round_bytes'] / 1e9:>6.2f} GB {_speed(table):>12}  {files}"
     )
+
+
+def _speed(table: dict[str, Any]) -> str:
+    timed = table["timed_tok_s"]
+    return f"{timed:.1f}" if timed is not None else f"at most {table['most_tok_s']:.1f}"
+
+
+def _notes(tables: list[dict[str, Any]]) -> list[str]:
+    """What the columns mean."""
+    one = tables[0]
+    text = (
+        f"A round has one token, behind {one['early_tokens']:,} of them, and moves these bytes, as "
+        "weights are held on this machine. 'At most' is by the read bandwidth measured now, "
+        f"{one['read_gb_s']:.1f} GB/s; other figures were timed. Accepted drafts multiply them. "
+        f"{one['free_bytes'] / 1e9:.1f} GB of memory are free."
+    )
+    return ["", *textwrap.wrap(text, 88)]
 
 
 def _looked_for(table: dict[str, Any]) -> str:
@@ -91,14 +129,18 @@ def _page(table: dict[str, Any]) -> list[str]:
     is_published = bool(table["repositories"] or table["embedded"])
     where = table["weights"] or f"missing. {how_to_give(is_published)}"
     stored, held = (f"{table[name] / 1e9:.2f} GB" for name in ("stored_bytes", "held_bytes"))
+    fit = "fits" if table["fits"] else "does not fit"
+    room = f"{fit} in the {table['free_bytes'] / 1e9:.1f} GB that are free"
+    memory = f"{table['memory_bytes'] / 1e9:.2f} GB with {tokens:,} tokens of conversation"
     lines = [
         f"{table['name']}: {table['title']}",
         table["about"],
         "",
         f"formats     {formats}; keys and values {table['kv_format']}",
         f"weights     {stored}, held as {held}",
-        f"memory      {table['memory_bytes'] / 1e9:.2f} GB with {tokens:,} tokens of conversation",
+        f"memory      {memory}; {room}",
         f"a round     {table['round_bytes'] / 1e9:.2f} GB to move at {tokens:,} tokens, as stored",
+        *_expected(table),
         f"drafting    {table['drafter']}, at most {table['max_draft_tokens']} tokens a round",
         f"looks for   {_looked_for(table)}",
         f"files       {where}",
@@ -107,3 +149,15 @@ def _page(table: dict[str, Any]) -> list[str]:
     lines += [f"sets        {name} = {value}" for name, value in table["settings"].items()]
     lines += [f"problem     {table['problem']}"] if table["problem"] else []
     return [visible(line) for line in lines]
+
+
+def _expected(table: dict[str, Any]) -> list[str]:
+    """Tokens a second: what the bandwidth allows, and what was timed where somebody did."""
+    most = (
+        f"speed       at most {table['most_tok_s']:.1f} tokens a second without drafts, behind "
+        f"{table['early_tokens']:,} tokens: {table['early_round_bytes'] / 1e9:.2f} GB a round, as "
+        f"held here, at the {table['read_gb_s']:.1f} GB/s measured now"
+    )
+    if table["timed_tok_s"] is None:
+        return [most]
+    return [most, f"timed       {table['timed_tok_s']:.1f}, by {table['timed_source']}"]

@@ -9,18 +9,23 @@ from app.commands.sessions import summary_line
 from app.live import show_value
 from app.plain.state import PlainState
 from app.report import say, say_lines
+from app.sessions.branches import branch_meant, branches_of, message_meant, prompt_meant
 from app.sessions.export import export_to
+from app.sessions.search import find_in
 from app.sessions.store import SessionError
-from app.slash import SlashCommand, help_text
+from app.slash import SlashCommand, help_text, typed_text
 from app.streams import write_control
 from app.trace.export import HOW_TO_OPEN, export_present
 from app.tui import clipboard
+from app.tui.copied_text import text_meant
+from app.visible import visible_line
 from engine.errors import RequestError
-from engine.settings import environment
 from engine.settings.declared import KNOWN
 
 Next = Literal["prompt", "answer", "leave"]
 """What comes after a command: the prompt, an answer to the end of the branch, or the end."""
+
+LINE_CELLS = 70
 
 KEYS = (
     "Enter sends, Alt+Enter or Ctrl+J begins a line, Ctrl+R searches earlier prompts, "
@@ -68,6 +73,17 @@ def _sessions(state: PlainState, _argument: str) -> None:
         say(unreadable)
 
 
+def _rename(state: PlainState, argument: str) -> None:
+    state.session.rename(argument)
+    say(f"This conversation is called: {state.session.title}")
+
+
+def _delete(state: PlainState, argument: str) -> None:
+    if not argument:
+        raise RequestError("Say which: /delete ID.", "/sessions lists them.")
+    say(f"Deleted {', '.join(state.store.delete([argument]))}.")
+
+
 def _session(state: PlainState, _argument: str) -> None:
     session, info = state.session, state.engine.info
     messages = session.request_messages()
@@ -106,13 +122,53 @@ def _think(state: PlainState, argument: str) -> None:
         say("This model does not think before it answers.")
 
 
-def _redo(state: PlainState, _argument: str) -> Next:
-    path = state.session.path_messages()
-    if not path:
-        raise RequestError("There is nothing to answer once more yet.")
-    if path[-1].role == "assistant":
-        state.session.select(path[-1].parent)
+def _thoughts(state: PlainState, argument: str) -> None:
+    if argument:
+        state.live.set("chat.show_thinking", argument)
+    say(f"{state.live.describe('chat.show_thinking')}.")
+
+
+def _edit(state: PlainState, argument: str) -> None:
+    if not argument:
+        say("Ctrl+X Ctrl+E opens the editor on what you write.")
+        return
+    entry = message_meant(state.session, argument, "user")
+    state.session.select(entry.parent)
+    state.session.draft = typed_text(entry.content)
+    say("Write it anew; sending makes a branch beside the old one.")
+
+
+def _redo(state: PlainState, argument: str) -> Next:
+    state.session.select(prompt_meant(state.session, argument).id)
     return "answer"
+
+
+def _branch(state: PlainState, argument: str) -> None:
+    _, leaf = branch_meant(state.session, argument)
+    state.session.select(leaf)
+    _tree(state, "")
+
+
+def _tree(state: PlainState, _argument: str) -> None:
+    number, _ = state.session.tree().place(state.session.leaf)
+    for at, one in enumerate(branches_of(state.session), 1):
+        mark = ">" if at == number else " "
+        where = f"message {one.fork_number} of {one.num_messages}"
+        say(f"{mark} {at:>2}  {where}  {visible_line(one.fork.content, LINE_CELLS)}")
+
+
+def _find(state: PlainState, argument: str) -> None:
+    found = find_in(state.session.path_messages(), argument)
+    for number, entry, line in found:
+        say(f"{number:>4}  {'you' if entry.role == 'user' else 'model'}: {line}")
+    if not found:
+        say("Nothing was found.")
+
+
+def _on_the_screen(_state: PlainState, _argument: str) -> None:
+    raise RequestError(
+        "That works in the full screen only.", "Scroll back, or press Ctrl+R for earlier prompts."
+    )
 
 
 def _stop(_state: PlainState, _argument: str) -> None:
@@ -120,11 +176,10 @@ def _stop(_state: PlainState, _argument: str) -> None:
 
 
 def _copy(state: PlainState, argument: str) -> None:
-    answers = [one.content for one in state.session.path_messages() if one.role == "assistant"]
-    number = int(argument) if argument.isdecimal() else 0 if argument else 1
-    if not 1 <= number <= len(answers):
-        raise RequestError(f"There is no answer {argument or 1} from the end.")
-    text = answers[-number]
+    text = text_meant(state.session, argument)
+    if program := clipboard.copy_native(text):
+        say(f"{clipboard.how_copied(text, program)}.")
+        return
     if not clipboard.fits(text):
         try:
             path = clipboard.copy_to_file(text, state.settings.state_dir)
@@ -135,8 +190,7 @@ def _copy(state: PlainState, argument: str) -> None:
     data = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
     if not write_control(f"\x1b]52;c;{data}\x07"):
         raise RequestError("There is no terminal whose clipboard could be reached.", "Use /export.")
-    inside = environment.inside_multiplexer()
-    say(f"{clipboard.how_copied(text, inside_multiplexer=inside)}.")
+    say(f"{clipboard.how_copied(text)}.")
 
 
 def _export(state: PlainState, argument: str) -> None:
@@ -158,10 +212,20 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "resume": _resume,
     "sessions": _sessions,
     "session": _session,
+    "rename": _rename,
+    "delete": _delete,
     "system": _system,
     "set": _set,
     "think": _think,
+    "thoughts": _thoughts,
+    "edit": _edit,
     "redo": _redo,
+    "branch": _branch,
+    "tree": _tree,
+    "now": _on_the_screen,
+    "history": _on_the_screen,
+    "find": _find,
+    "pager": _on_the_screen,
     "stop": _stop,
     "copy": _copy,
     "export": _export,

@@ -21,6 +21,7 @@ from app.sessions.entries import (
     session_line,
 )
 from app.sessions.logfile import LogFile
+from app.sessions.tree import Tree
 from app.sessions.turns import pack
 from engine.records import TurnRecord
 from engine.types import Message, Role
@@ -116,10 +117,9 @@ class Session:
         """The current branch, first message first."""
         return self._contents.path_messages()
 
-    def siblings(self, message_id: str) -> list[MessageEntry]:
-        """The messages that share a parent with this one, itself among them, oldest first."""
-        parent = self.messages[message_id].parent
-        return [one for one in self.messages.values() if one.parent == parent]
+    def tree(self) -> Tree:
+        """The branches as they are now."""
+        return Tree(self.messages)
 
     def request_messages(self) -> tuple[Message, ...]:
         """The current branch as the engine takes it: system prompt first, empty answers left out.
@@ -162,14 +162,6 @@ class Session:
             self._contents.leaf = leaf
             self._write({"type": "branch", "id": leaf, "at": now()})
 
-    def newest_leaf(self, message_id: str) -> str:
-        """The end of the branch that was made last below a message: where a walk to it lands."""
-        found = message_id
-        for one in self.messages.values():
-            if one.parent == found:
-                found = one.id
-        return found
-
     def set_system(self, text: str) -> None:
         """Change the system prompt from the next turn on."""
         self._contents.system = text
@@ -178,7 +170,7 @@ class Session:
     def rename(self, title: str) -> None:
         """Give the session a title of its own; empty takes the first message again."""
         self._contents.given_title = title
-        self._write_unless_empty({"type": "title", "text": title, "at": now()})
+        self._write_unless_empty(title_line(title))
 
     @property
     def draft(self) -> str:
@@ -249,7 +241,7 @@ class Session:
         self._is_written = True
         lines = [session_line(self._contents)]
         if self._contents.given_title:
-            lines.append({"type": "title", "text": self._contents.given_title, "at": now()})
+            lines.append(title_line(self._contents.given_title))
         others = [one for one in self.messages.values() if one.id != line.get("id")]
         lines += [message_line(one) for one in others]
         if others and self.leaf != line.get("id"):
@@ -273,6 +265,11 @@ class Session:
                 "It is kept in memory and tried again with every message; "
                 "/export writes it elsewhere."
             )
+
+
+def title_line(title: str) -> dict[str, Any]:
+    """A title that a person gave, as a line of the file."""
+    return {"type": "title", "text": title, "at": now()}
 
 
 def new_id() -> str:

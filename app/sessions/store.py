@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.sessions.entries import FORMAT, Contents, read_contents
 from app.sessions.logfile import LogFile, read_lines
-from app.sessions.session import TRACE_SUFFIX, Session, now
+from app.sessions.session import TRACE_SUFFIX, Session, now, title_line
 from engine.errors import EngineError, nearest
 
 SUFFIX = ".jsonl"
@@ -124,6 +124,19 @@ class SessionStore:
         """
         return self.survey()[0]
 
+    def rename(self, session_id: str, title: str) -> None:
+        """Give a session that is not open here another title; empty takes its first words again.
+
+        Raises:
+            SessionError: there is no such session, it is open somewhere, or the disk refuses.
+        """
+        path = _find(self.folder, session_id)
+        log = _hold(path, "renamed")
+        problem = log.append(title_line(title))
+        log.close()
+        if problem is not None:
+            raise _refused(path, "renamed", problem)
+
     def delete(self, session_ids: Sequence[str]) -> Sequence[str]:
         """Remove sessions, their traces and drafts for good, all or none; returns their ids.
 
@@ -139,14 +152,14 @@ class SessionStore:
         )
         with ExitStack() as held:
             for path in paths:
-                held.callback(_hold(path).close)
+                held.callback(_hold(path, "deleted").close)
             for path in paths:
                 try:
                     path.unlink()
                     path.with_suffix(TRACE_SUFFIX).unlink(missing_ok=True)
                     (self._drafts / f"{path.stem}.txt").unlink(missing_ok=True)
                 except OSError as problem:
-                    raise _undeletable(path, problem) from None
+                    raise _refused(path, "deleted", problem) from None
         return [path.stem for path in paths]
 
     def _new_id(self) -> str:
@@ -191,13 +204,13 @@ def _find(folder: Path, wanted: str, *, min_characters: int = 1) -> Path:
     raise SessionError(f"There is no session '{wanted}' in {folder}.", hint)
 
 
-def _hold(path: Path) -> LogFile:
-    """Lock a session that is about to be deleted."""
+def _hold(path: Path, what: str) -> LogFile:
+    """Lock a session that is about to be ``what``: deleted, renamed."""
     log = LogFile(path)
     try:
         is_held = log.lock()
     except OSError as problem:
-        raise _undeletable(path, problem) from None
+        raise _refused(path, what, problem) from None
     if not is_held:
         raise SessionError(
             f"The session {path.stem} is open in another window.", "Close it there first."
@@ -205,8 +218,8 @@ def _hold(path: Path) -> LogFile:
     return log
 
 
-def _undeletable(path: Path, problem: OSError) -> SessionError:
-    return SessionError(f"{path} cannot be deleted: {problem.strerror}.")
+def _refused(path: Path, what: str, problem: OSError) -> SessionError:
+    return SessionError(f"{path} cannot be {what}: {problem.strerror}.")
 
 
 def _lock(log: LogFile) -> str:

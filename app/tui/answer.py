@@ -25,6 +25,7 @@ class ThinkingPiece(Piece):
     def __init__(self, mode: str, text: str = "", seconds: float = 0.0) -> None:
         super().__init__()
         self.gap = 0
+        self.num_title_rows = 1
         self.mode = mode
         self.is_streaming = False
         self.seconds = seconds
@@ -51,10 +52,11 @@ class ThinkingPiece(Piece):
 
     def toggle(self) -> None:
         """Unfold or fold this one."""
-        self.set_mode("folded" if self._is_open else "open")
+        self.set_mode("folded" if self.is_open else "open")
 
     @property
-    def _is_open(self) -> bool:
+    def is_open(self) -> bool:
+        """Whether more than its title is shown."""
         return self.mode == "open" or (self.mode == "live" and self.is_streaming)
 
     def estimate(self, width: int) -> int:
@@ -67,9 +69,9 @@ class ThinkingPiece(Piece):
         if self.mode == "hidden" or not self.source.strip():
             return []
         signs = look.signs
-        sign = signs.unfolded if self._is_open else signs.folded
+        sign = signs.unfolded if self.is_open else signs.folded
         title = Strip([Segment(f"{sign} {self._title(signs.dot)}", look.dim)])
-        if not self._is_open:
+        if not self.is_open:
             return [title]
         rows = self._tail_rows(width - 2) if self.mode == "live" else self._all_rows(width - 2)
         style = look.dim + look.rich_theme().styles["markdown.em"]
@@ -97,7 +99,7 @@ class ThinkingPiece(Piece):
         words = len(self.source.split())
         verb = "thinking" if self.is_streaming else "thought"
         time = f" {self.seconds:.1f} s" if self.seconds else ""
-        hint = "" if self._is_open else f" {dot} Ctrl+T shows it"
+        hint = "" if self.is_open else f" {dot} Ctrl+T shows it"
         return f"{verb}{time} {dot} {words} words{hint}"
 
 

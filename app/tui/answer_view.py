@@ -1,5 +1,7 @@
 """One turn on the transcript: pieces as text arrives, and their final form at the end."""
 
+from collections.abc import Sequence
+
 from app.sessions.entries import MessageEntry
 from app.tui.answer import TailPiece, ThinkingPiece, finished_pieces
 from app.tui.blocks import Block, has_references
@@ -37,7 +39,15 @@ class AnswerView:
         self._tail.gap = 0
         self._blocks: list[BlockPiece] = []
         self._text: list[str] = []
-        transcript.append(AnswerTitlePiece(name, at), self._thinking, self._tail)
+        self._message_id = ""
+        self._title = AnswerTitlePiece(name, at)
+        transcript.append(self._title, self._thinking, self._tail)
+
+    def belong_to(self, message_id: str) -> None:
+        """Say which message of the session this is, before text arrives."""
+        self._message_id = message_id
+        for piece in (self._title, self._thinking, self._tail):
+            piece.message_id = message_id
 
     def think(self, text: str, seconds: float) -> None:
         """Show more thinking."""
@@ -71,7 +81,7 @@ class AnswerView:
         else:
             self._replace_blocks(entry.content)
         self._transcript.changed(self._tail)
-        self._transcript.insert_before(self._tail, *foot_of(entry, record, note))
+        self._insert(foot_of(entry, record, note))
         self._transcript.take_away(self._tail)
 
     def _fold_thinking(self) -> None:
@@ -83,20 +93,33 @@ class AnswerView:
         piece = BlockPiece(block, gap=self._tail.gap)
         self._tail.gap = 1
         self._blocks.append(piece)
-        self._transcript.insert_before(self._tail, piece)
+        self._insert([piece])
+
+    def _insert(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            piece.message_id = self._message_id
+        self._transcript.insert_before(self._tail, *pieces)
 
     def _replace_blocks(self, content: str) -> None:
         for piece in self._blocks:
             self._transcript.take_away(piece)
         gap = 1 if self._thinking.source else 0
-        fresh = finished_pieces(content, first_gap=gap)
-        self._transcript.insert_before(self._tail, *fresh)
+        self._insert(finished_pieces(content, first_gap=gap))
 
 
 def pieces_of(entry: MessageEntry, name: str, at: str, mode: str) -> list[Piece]:
     """The pieces of a message that is complete."""
-    if entry.role == "user":
-        return [PromptPiece(entry.content, at)]
+    pieces = _prompt_of(entry, at) if entry.role == "user" else _answer_of(entry, name, at, mode)
+    for piece in pieces:
+        piece.message_id = entry.id
+    return pieces
+
+
+def _prompt_of(entry: MessageEntry, at: str) -> list[Piece]:
+    return [PromptPiece(entry.content, at)]
+
+
+def _answer_of(entry: MessageEntry, name: str, at: str, mode: str) -> list[Piece]:
     pieces: list[Piece] = [AnswerTitlePiece(name, at)]
     if entry.reasoning:
         pieces.append(ThinkingPiece(mode, entry.reasoning))

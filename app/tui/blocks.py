@@ -176,6 +176,12 @@ def has_references(text: str) -> bool:
     return bool(_REFERENCE.search(text))
 
 
+def code_blocks(text: str) -> list[str]:
+    """The code of every fenced block that stands by itself, without its fences."""
+    cutter = BlockCutter()
+    return [one.code for one in cutter.feed(text) + cutter.finish() if one.kind == "code"]
+
+
 def cut(text: str) -> list[Block]:
     """Cut a complete text; one block where a link reference may serve the others."""
     if has_references(text):

@@ -1,8 +1,8 @@
 """The chat's Textual app: puts the parts together and gives every key its part; no rules."""
 
 from collections import deque
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
@@ -11,34 +11,28 @@ from textual.screen import Screen
 from textual.widgets import TextArea
 
 from app.live import LiveSettings
+from app.sessions.entries import MessageEntry
 from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
-from app.slash import SLASH_COMMANDS, message_text, typed_text
 from app.trace.record import Recorder
-from app.tui import clipboard
-from app.tui.answer import THINKING_MODES, ThinkingPiece
 from app.tui.clock import Clock
 from app.tui.commands import Commands
 from app.tui.composer import Composer
 from app.tui.conversation import Conversation
-from app.tui.drafts import DraftKeeper
-from app.tui.editor import edit_outside
+from app.tui.copying import copy, source_at
+from app.tui.desk import Desk
+from app.tui.editor import edit_outside, read_outside
+from app.tui.find_bar import FindBar
+from app.tui.finding import Finding
+from app.tui.frame import Frame
 from app.tui.keymap import APP_BINDINGS, KEYS
-from app.tui.lines import Line, figures_text, header_text
-from app.tui.pieces import BlockPiece
-from app.tui.screens.help import HelpScreen
-from app.tui.screens.resume import ResumeScreen
-from app.tui.state import complete, completion_hint, state_text
+from app.tui.palette import system_commands
+from app.tui.state import complete, completion_hint
 from app.tui.theme import NAMES, THEMES, Look, get_look
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker
-from engine.errors import EngineError
 from engine.settings import environment
-
-HINT_SECONDS = 4.0
-TWICE_SECONDS = 1.5
-"""How soon the second press of a key has to follow the first."""
 
 WORK_SECONDS = 0.004
 """Most time a paint spends on colouring code."""
@@ -77,25 +71,19 @@ class ChatApp(App[None]):
         for theme in THEMES:
             self.register_theme(theme)
         self._live = live
-        self._store = store
         self._history = history
         self._worker = worker
         self._clock = clock or Clock()
-        self._hint = ""
-        self._hint_until = 0.0
-        self._armed = ""
-        self._armed_until = 0.0
         self._transcript = Transcript(self._look_now())
-        self._composer = Composer(history.entries, id="composer")
-        self._header, self._state, self._figures = (
-            Line(id=name) for name in ("header", "state", "figures")
-        )
+        self._frame = Frame(self._clock)
         self._prompts = deque(prompts)
         self.chat = Conversation(
             store, worker, self._transcript, live, self._clock, session, recorder
         )
-        self._drafts = DraftKeeper(self._clock)
-        self._commands = Commands(self, self.chat, live)
+        self._desk = Desk(self.chat, history, self._clock, self.hint)
+        self._composer = self._desk.composer
+        self._finding = Finding(self._transcript)
+        self._commands = Commands(self, self.chat, live, store)
 
     @property
     def failure(self) -> Exception | None:
@@ -108,11 +96,12 @@ class ChatApp(App[None]):
 
     def compose(self) -> ComposeResult:
         """Put the parts together."""
-        yield self._header
+        yield self._frame.header
         yield self._transcript
-        yield self._state
+        yield self._finding.bar
+        yield self._frame.state
         yield self._composer
-        yield self._figures
+        yield self._frame.figures
 
     def on_mount(self) -> None:
         """Show the conversation, then load the model beside it."""
@@ -130,28 +119,17 @@ class ChatApp(App[None]):
     def tick(self) -> None:
         """Take what happened since the last paint, and paint it."""
         self.chat.take(self._worker.drain())
-        if refused := self.chat.take_refused():
-            self._composer.put("\n".join(filter(None, (refused, self._composer.full_text))))
         if self._prompts and self.chat.phase == "idle":
             self.chat.submit(self._prompts.popleft())
         self._transcript.work(WORK_SECONDS)
-        self._drafts.save(self.chat.session, self._composer)
+        self._desk.tick()
         self.chat.tell_warnings()
         self._paint_frame()
 
     def _paint_frame(self) -> None:
-        chat, look, width = self.chat, self._transcript.look, self.size.width
-        seconds = self._clock.seconds()
-        title = chat.session.title if chat.session.messages else "new conversation"
-        busy = "answering" if chat.is_busy else {"idle": "ready"}.get(chat.phase, chat.phase)
-        self._header.show(header_text(title, chat.info, busy, width, look))
-        hint = self._hint if seconds < self._hint_until else self._standing_hint()
-        self._state.show(state_text(chat, seconds, hint, width, look))
-        self._figures.show(figures_text(chat.rates, chat.info, width, look, live=chat.is_busy))
-        self._composer.has_queued = bool(chat.queued)
-        preview = " ".join(chat.queued.split())[: max(width - 40, 10)]
-        note = f" queued: {preview} (Up takes it back) " if preview else ""
-        self._composer.show_note(note)
+        chat, width = self.chat, self.size.width
+        self._frame.paint(chat, self._standing_hint(), width, self._transcript.look)
+        self._desk.paint(width)
 
     def _standing_hint(self) -> str:
         if found := completion_hint(self._composer.text[:200]):
@@ -162,16 +140,12 @@ class ChatApp(App[None]):
 
     def hint(self, sentence: str) -> None:
         """Say something for a few seconds in the line above the box."""
-        self._hint = sentence
-        self._hint_until = self._clock.seconds() + HINT_SECONDS
+        self._frame.hint(sentence)
         self._paint_frame()
 
-    def _is_second(self, what: str) -> bool:
-        """Whether the same thing was wanted a moment ago; notes it otherwise."""
-        now = self._clock.seconds()
-        is_second = self._armed == what and now < self._armed_until
-        self._armed, self._armed_until = ("", 0.0) if is_second else (what, now + TWICE_SECONDS)
-        return is_second
+    def is_second(self, what: str, seconds: float) -> bool:
+        """Whether the same thing was wanted within ``seconds``; notes it otherwise."""
+        return self._frame.is_second(what, seconds)
 
     # appearance
 
@@ -185,15 +159,11 @@ class ChatApp(App[None]):
         self.theme = NAMES[chat.theme]
         self.set_class(chat.ascii, "-ascii")
         self._transcript.set_look(self._look_now())
-        for piece in self._transcript.pieces:
-            if isinstance(piece, ThinkingPiece) and piece.mode != chat.show_thinking:
-                piece.set_mode(chat.show_thinking)
-                self._transcript.changed(piece)
-        self._transcript.settle()
+        self._transcript.show_thinking(chat.show_thinking)
 
     @on(TextArea.Changed)
     def _resize_box(self) -> None:
-        self._drafts.touch()
+        self._desk.typed()
         most = max(self.size.height // 3, 1)
         frame = 0 if self.size.height < 16 else 2
         self._composer.styles.height = min(self._composer.wanted_rows, most) + frame
@@ -210,53 +180,50 @@ class ChatApp(App[None]):
 
     @on(Composer.Submitted)
     def _submitted(self, event: Composer.Submitted) -> None:
-        if self._commands.run(event.text) or self.chat.submit(message_text(event.text)):
-            self._remember(event.text)
-        else:
-            self.hint("one message is queued already: Esc stops the answer, Up takes it back")
+        self._desk.submit(event.text, now=event.now, run=self._commands.run)
 
-    def _remember(self, text: str) -> None:
-        problem = self._history.add(text)
-        self._composer.clear_all()
-        self._drafts.save(self.chat.session, self._composer, now=True)
-        if problem is not None:
-            self.hint(f"the prompt history is not on disk: {problem.strerror}")
+    def rewrite(self, entry: MessageEntry) -> None:
+        """Have an earlier message written anew, as a branch."""
+        self._desk.rewrite(entry)
 
     @on(Composer.EndOfFile)
     async def _end_of_file(self) -> None:
         await self.action_quit()
 
     @on(Composer.QueueWanted)
-    def _take_queued(self) -> None:
-        self._composer.put(typed_text(self.chat.take_queued()))
+    def _take_queued(self, event: Composer.QueueWanted) -> None:
+        self._desk.take_queued(dropped=event.dropped)
+
+    @on(Composer.TooLongToShow)
+    def _too_long_to_show(self) -> None:
+        self.hint("too long to show here: Ctrl+G opens it in your editor")
+
+    @on(Transcript.CommandWanted)
+    def _command_wanted(self, event: Transcript.CommandWanted) -> None:
+        self._commands.run(event.line)
 
     @on(Transcript.CopyRequested)
     def _copy_wanted(self, event: Transcript.CopyRequested) -> None:
-        if event.whole:
-            self._commands.run("/copy")
-            return
-        piece = event.piece or next(
-            (one for one in reversed(self._transcript.pieces)
-             if isinstance(one, BlockPiece) and one.is_code), None,
-        )  # fmt: skip
-        if piece is not None and piece.source:
-            self.copy_text(piece.source)
+        if source := source_at(event.piece, self._transcript.pieces):
+            self.copy_text(source)
         else:
             self.hint("nothing to copy here: j and k move between blocks")
 
+    @on(Transcript.PagerRequested)
+    def _pager_wanted(self, event: Transcript.PagerRequested) -> None:
+        if event.piece is not None and event.piece.source:
+            self.read_outside(event.piece.source)
+        else:
+            self._commands.run("/pager")
+
+    def read_outside(self, text: str) -> None:
+        """Read a text in the person's own pager."""
+        if problem := read_outside(self, text):
+            self.hint(problem)
+
     def copy_text(self, text: str) -> None:
         """Copy a text, and say which way it went."""
-        if clipboard.fits(text):
-            self.copy_to_clipboard(text)
-            inside = environment.inside_multiplexer()
-            self.hint(clipboard.how_copied(text, inside_multiplexer=inside))
-            return
-        try:
-            path = clipboard.copy_to_file(text, self._live.settings.state_dir)
-        except OSError as problem:
-            self.hint(f"too long for the clipboard, and no file: {problem.strerror}")
-        else:
-            self.hint(f"too long for the clipboard: it is in {path}")
+        self.hint(copy(self, text, self._live.settings.state_dir))
 
     # keys
 
@@ -270,12 +237,15 @@ class ChatApp(App[None]):
     def action_stop(self) -> None:
         """Stop what runs; with nothing running, the second press clears the box into history."""
         self._prompts.clear()
-        if self.chat.stop():
+        if self.chat.stop() or self._desk.give_up():
+            return
+        if self._finding.close():
+            self._composer.focus()
             return
         if self.focused is not self._composer:
             self._composer.focus()
-        elif self._composer.text and self._is_second("clear"):
-            self._history.add(self._composer.take())
+        elif self._composer.text and self._frame.is_second("clear"):
+            self._desk.clear()
         elif self._composer.text:
             self.hint("Esc again clears the box; Up brings the text back")
 
@@ -288,66 +258,70 @@ class ChatApp(App[None]):
         elif self.chat.stop():
             return
         elif self._composer.text:
-            self._history.add(self._composer.take())
-        elif self._is_second("quit"):
+            self._desk.clear()
+        elif self._frame.is_second("quit"):
             self.leave()
         else:
             self.hint("Ctrl+C again quits")
 
     async def action_quit(self) -> None:
         """Quit; while an answer is written only at the second press."""
-        if self.chat.is_busy and not self._is_second("quit"):
+        if self.chat.is_busy and not self._frame.is_second("quit"):
             self.hint("an answer is being written: Ctrl+Q again quits and keeps its text")
         else:
             self.leave()
 
     def leave(self, return_code: int = 0) -> None:
         """End the app; draft and answer are kept."""
-        self._drafts.save(self.chat.session, self._composer, now=True)
+        self.keep_draft()
         self.exit(return_code=return_code)
 
-    def action_new(self) -> None:
-        """Begin a new conversation."""
-        if self._is_free():
-            self.chat.begin_new()
+    def action_run(self, line: str) -> None:
+        """Do what a command does: most keys have one."""
+        self._commands.run(line)
 
-    def action_regenerate(self) -> None:
-        """Answer the last message once more."""
-        if self._is_free() and not self.chat.regenerate():
-            self.hint("there is no message to answer again")
+    # what commands ask of the window
 
-    def action_resume(self) -> None:
-        """Choose an earlier conversation."""
-        if self._is_free():
-            screen = ResumeScreen(self._store, self.chat.session.id, self._transcript.look)
-            self.push_screen(screen, self._resume)
+    @property
+    def composer(self) -> Composer:
+        """The message box."""
+        return self._composer
 
-    def _resume(self, session_id: str | None) -> None:
-        if session_id is None:
-            return
-        self._drafts.save(self.chat.session, self._composer, now=True)
-        try:
-            self.chat.resume(session_id)
-        except EngineError as error:
-            self.chat.notice(error.title, str(error), "error")
-            return
-        if draft := self.chat.session.draft:
-            self._composer.put(draft)
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation as it is shown."""
+        return self._transcript
 
-    def _is_free(self) -> bool:
-        if self.chat.is_busy:
-            self.hint("an answer is being written: Esc stops it")
-        return not self.chat.is_busy
+    @property
+    def history(self) -> PromptHistory:
+        """Prompts that were sent."""
+        return self._history
 
-    def action_thinking(self) -> None:
-        """Show thinking the next way."""
-        at = THINKING_MODES.index(self._live.settings.chat.show_thinking)
-        mode = THINKING_MODES[(at + 1) % len(THINKING_MODES)]
-        self._live.set("chat.show_thinking", mode)
-        self.settings_changed()
-        self.hint(f"thinking is shown {mode}")
+    def open_sheet(self, sheet: Screen[Any], take: Callable[[Any], None] | None = None) -> None:
+        """Open a sheet over the chat; ``take`` gets what it returns."""
+        self.push_screen(sheet, take)
 
-    def action_edit(self) -> None:
+    def find(self, text: str = "") -> None:
+        """Find a text in the conversation, or ask for one."""
+        self._finding.open(text)
+
+    @on(FindBar.Changed)
+    def _find_changed(self, event: FindBar.Changed) -> None:
+        self._finding.look_for(event.text)
+
+    @on(FindBar.Stepped)
+    def _find_stepped(self, event: FindBar.Stepped) -> None:
+        self._finding.step(event.step)
+
+    def action_find_step(self, step: int) -> None:
+        """Go to another match of the search that is open."""
+        self._finding.step(step)
+
+    def keep_draft(self) -> None:
+        """Write the message box to disk now."""
+        self._desk.keep()
+
+    def edit_outside(self) -> None:
         """Write the message in the person's own editor."""
         text, problem = edit_outside(self, self._composer.full_text)
         if problem:
@@ -355,13 +329,7 @@ class ChatApp(App[None]):
         else:
             self._composer.put(text)
 
-    def action_help(self) -> None:
-        """Show keys, commands and what the figures mean."""
-        self.push_screen(HelpScreen(self._transcript.look))
-
-    def action_trace(self) -> None:
-        """Write the timing trace of this conversation."""
-        self._commands.run("/trace")
+    # the rest of the keys
 
     def action_redraw(self) -> None:
         """Draw the screen anew."""
@@ -377,13 +345,6 @@ class ChatApp(App[None]):
         self._transcript.action_page_down()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Our commands in the palette, from the table of slash commands."""
+        """Our commands in the palette."""
         del screen
-        for one in SLASH_COMMANDS:
-            yield SystemCommand(f"/{one.name}", one.help, lambda name=one.name: self._palette(name))
-        for theme in NAMES:
-            line = f"set theme {theme}"
-            yield SystemCommand(f"/{line}", "colours", lambda line=line: self._palette(line))
-
-    def _palette(self, line: str) -> None:
-        self._commands.run(f"/{line}")
+        return system_commands(self.action_run)

@@ -1,10 +1,24 @@
 """Copying text out of the terminal.
 
-OSC 52 reaches the clipboard of the terminal that the person sits at, also over SSH. It has no
+On a desktop of this machine its own program is asked, which answers and takes any length. Anywhere
+else OSC 52 reaches the clipboard of the terminal that the person sits at, also over SSH. It has no
 answer, and terminals drop what is too long without a word, so above a cap the text goes to a file.
 """
 
+import shutil
+import subprocess
 from pathlib import Path
+
+from engine.settings import environment
+
+NATIVE = {
+    "wayland": (("wl-copy",),),
+    "x11": (("xclip", "-selection", "clipboard"), ("xsel", "--input", "--clipboard")),
+}
+"""Programs that take the clipboard's new text on their stdin, by display server."""
+
+NATIVE_SECONDS = 2.0
+"""How long a desktop that does not answer is waited for."""
 
 MAX_BYTES = 100_000
 """Longest text sent by OSC 52; kitty, xterm and tmux all take this much."""
@@ -23,8 +37,30 @@ def copy_to_file(text: str, folder: Path) -> Path:
     return path
 
 
-def how_copied(text: str, *, inside_multiplexer: bool) -> str:
-    """One sentence on what was copied and which way it went."""
+def copy_native(text: str) -> str:
+    """Hand a text to the desktop's clipboard; the name of the program that took it, or nothing."""
+    data = text.encode("utf-8", "replace")
+    for command in NATIVE.get(environment.display_server(), ()):
+        if shutil.which(command[0]) is None:
+            continue
+        try:
+            done = subprocess.run(
+                command, input=data, timeout=NATIVE_SECONDS, check=False,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            return command[0]
+    return ""
+
+
+def how_copied(text: str, program: str = "") -> str:
+    """One sentence on what was copied and which way: by ``program``, or by OSC 52."""
     num_lines = text.count("\n") + 1
-    way = "OSC 52 through tmux or screen (set-clipboard on)" if inside_multiplexer else "OSC 52"
-    return f"copied {num_lines} line{'s' * (num_lines > 1)} to the terminal's clipboard by {way}"
+    lines = f"copied {num_lines} line{'s' * (num_lines > 1)}"
+    if program:
+        return f"{lines} to the clipboard by {program}"
+    through = " through tmux or screen (set-clipboard on)"
+    way = f"OSC 52{through * environment.inside_multiplexer()}"
+    return f"{lines} to the terminal's clipboard by {way}"

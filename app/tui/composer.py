@@ -16,7 +16,9 @@ from textual.widgets import TextArea
 from app.tui.paste import PastedTexts
 from app.visible import visible
 
-NEWLINE_KEYS = ("ctrl+j", "alt+enter", "shift+enter", "ctrl+enter")
+NEWLINE_KEYS = ("ctrl+j", "alt+enter", "shift+enter")
+MAX_SHOWN_CHARACTERS = 100_000
+"""Longest pastes that are shown in full: a longer text makes every key slow."""
 MAX_ROWS = 8
 PLACEHOLDER = "Write a message: Enter sends, Alt+Enter is a new line"
 
@@ -26,20 +28,29 @@ class Composer(TextArea):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "end_of_file", show=False, priority=True),
+        Binding("ctrl+o", "expand", show=False),
     ]
 
     class Submitted(Message):
-        """The person pressed Enter."""
+        """The person pressed Enter; ``now`` when the answer in progress shall not be waited for."""
 
-        def __init__(self, text: str) -> None:
+        def __init__(self, text: str, *, now: bool = False) -> None:
             super().__init__()
             self.text = text
+            self.now = now
 
     class EndOfFile(Message):
         """Ctrl+D in an empty box."""
 
     class QueueWanted(Message):
-        """The person wants the queued message back."""
+        """The person wants the queued message back, or gone."""
+
+        def __init__(self, *, dropped: bool = False) -> None:
+            super().__init__()
+            self.dropped = dropped
+
+    class TooLongToShow(Message):
+        """The pastes are too long to be shown in the box."""
 
     def __init__(self, history: Callable[[], list[str]], **options: str) -> None:
         super().__init__(
@@ -56,7 +67,7 @@ class Composer(TextArea):
         self._kept = ""
         self._note = ""
         self._pastes = PastedTexts()
-        self.has_queued = False
+        self.has_queued: Callable[[], bool] = lambda: False
         self.complete: Callable[[str], str | None] = lambda _: None
 
     @property
@@ -86,6 +97,15 @@ class Composer(TextArea):
             event.stop()
             event.prevent_default()
             self._enter()
+        elif event.key == "ctrl+enter":
+            event.stop()
+            event.prevent_default()
+            if self.has_queued() or self.text.strip():
+                self.post_message(self.Submitted(self.full_text, now=True))
+        elif event.key == "delete" and self.has_queued() and not self.text:
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.QueueWanted(dropped=True))
         elif event.key in NEWLINE_KEYS:
             event.stop()
             event.prevent_default()
@@ -112,7 +132,7 @@ class Composer(TextArea):
     def _takes_history(self, key: str) -> bool:
         forced = key in ("ctrl+up", "ctrl+down")
         if key in ("up", "ctrl+up") and (forced or self.cursor_at_first_line):
-            if self.has_queued and not self.text:
+            if self.has_queued() and not self.text:
                 self.post_message(self.QueueWanted())
                 return True
             return self._walk(1)
@@ -145,12 +165,26 @@ class Composer(TextArea):
             self._note = text
             self.border_subtitle = Content(text)  # no str, which would be markup
 
+    def show_title(self, title: str) -> None:
+        """Say on the upper edge what the box is for."""
+        self.border_title = Content(visible(title))
+
     def action_end_of_file(self) -> None:
         """Quit when the box is empty, else delete what stands right of the cursor."""
         if self.text:
             self.action_delete_right()
         else:
             self.post_message(self.EndOfFile())
+
+    def action_expand(self) -> None:
+        """Show pastes in full instead of their signs."""
+        text = self.full_text
+        if len(text) > MAX_SHOWN_CHARACTERS:
+            self.post_message(self.TooLongToShow())
+        elif text != self.text:
+            self._pastes = PastedTexts()
+            self.text = text
+            self.move_cursor(self.document.end)
 
     @property
     def wanted_rows(self) -> int:

@@ -4,21 +4,21 @@ An answer is on disk before it is shown complete. Knows the transcript it shows 
 key, no command and no layout.
 """
 
-from dataclasses import replace
 from typing import Literal
 
 from app.live import LiveSettings
 from app.opening import DEMO_NOTICE, request_of
-from app.sessions.session import AnswerWriter, Session
+from app.sessions.entries import MessageEntry
+from app.sessions.session import Session
 from app.sessions.store import SessionStore
-from app.slash import typed_text
 from app.trace.record import Recorder
-from app.tui.answer_view import AnswerView, pieces_of
 from app.tui.clock import Clock
-from app.tui.pieces import NoticePiece, Piece, PromptPiece, Tone
+from app.tui.page import Page
+from app.tui.pieces import Tone
 from app.tui.rates import TurnRates, rates_of
 from app.tui.transcript import Transcript
-from app.tui.worker import EngineOpened, EngineWorker, OpenFailed, TurnFailed, WorkerEvent
+from app.tui.turn import Turn
+from app.tui.worker import EngineOpened, EngineWorker, OpenFailed, TurnFailed, WorkerEvent, merged
 from engine.errors import EngineError
 from engine.records import TurnRecord
 from engine.types import (
@@ -49,17 +49,14 @@ class Conversation:
     ) -> None:
         self._store = store
         self._worker = worker
-        self._transcript = transcript
+        self._page = Page(transcript, live, clock)
         self._live = live
         self._clock = clock
         self.recorder = recorder
-        self._view: AnswerView | None = None
-        self._writer: AnswerWriter | None = None
+        self._turn: Turn | None = None
         self._num_warnings = 0
-        self._leaf_before = ""
-        self._asked = ""
         self._refused = ""
-        self._has_begun = False
+        self._is_urgent = False
         self.info: EngineInfo | None = None
         self.session = session or self._fresh_session()
         self.phase: Phase = "loading"
@@ -73,15 +70,11 @@ class Conversation:
     @property
     def is_busy(self) -> bool:
         """Whether an answer is in progress."""
-        return self._writer is not None
+        return self._turn is not None
 
     def show(self) -> None:
         """Show the whole conversation."""
-        mode = self._live.settings.chat.show_thinking
-        pieces = self._opening_pieces()
-        for entry in self.session.path_messages():
-            pieces += pieces_of(entry, self._name, self._clock.minute(entry.at), mode)
-        self._transcript.reset(pieces)
+        self._page.show(self.session, self.info)
         record = self._last_record()
         self.rates = rates_of(record) if record is not None else None
         self.tell_warnings()
@@ -98,6 +91,16 @@ class Conversation:
         self._ask(text)
         return True
 
+    def submit_now(self, text: str) -> bool:
+        """Stop the answer in progress and send a message, or the queued one; False for neither."""
+        text = "\n".join(filter(None, (self.take_queued(), text)))
+        if not text:
+            return False
+        if not self.is_busy:
+            return self.submit(text)
+        self.queued, self._is_urgent = text, True
+        return self.stop()
+
     def take_queued(self) -> str:
         """Take the queued message back."""
         text, self.queued = self.queued, ""
@@ -108,17 +111,34 @@ class Conversation:
         text, self._refused = self._refused, ""
         return text
 
-    def regenerate(self) -> bool:
-        """Answer the last message again, as a branch; False when there is nothing to answer."""
-        path = self.session.path_messages()
-        prompts = [one for one in path if one.role == "user"]
-        if self.is_busy or self.phase != "idle" or not prompts:
-            return False
+    @property
+    def is_free(self) -> bool:
+        """Whether a message that is sent now is answered at once."""
+        return self.phase == "idle" and not self.is_busy
+
+    def write_anew(self, entry: MessageEntry, text: str) -> None:
+        """Put other words beside an earlier message, as a branch; only when `is_free`.
+
+        A message of the person is answered; behind an answer the person goes on.
+        """
         before = self.session.leaf
-        self.session.select(prompts[-1].id)
-        self.show()
+        if entry.role == "user":
+            self.go_to(entry.parent)
+            self._ask(text, before)
+        else:
+            self.session.add_message(entry.role, text, entry.reasoning, entry.parent)
+            self.show()
+
+    def answer_again(self, prompt_id: str) -> None:
+        """Answer an earlier message once more, as a branch; only when `is_free`."""
+        before = self.session.leaf
+        self.go_to(prompt_id)
         self._start_answer(before)
-        return True
+
+    def go_to(self, leaf: str) -> None:
+        """Show another branch, from the beginning to ``leaf``."""
+        self.session.select(leaf)
+        self.show()
 
     def stop(self) -> bool:
         """Stop the load or the answer; False when nothing runs."""
@@ -147,18 +167,10 @@ class Conversation:
 
     def close(self) -> None:
         """Keep what has arrived of an answer in progress, and let go of the file."""
-        for event in self._worker.drain():
-            self._has_begun |= not isinstance(event, TurnFailed)
-            if self._writer is not None and isinstance(event, TextArrived):
-                self._writer.append(event.channel, event.text)
-            elif self._writer is not None and isinstance(event, TurnEnded):
-                self._writer.finish(event.record)
-                self._writer = None
-            elif isinstance(event, TurnFailed) and not self._has_begun:
-                self._give_back()
-        if self._writer is not None:
-            self._writer.abort("interrupted")
-            self._writer = None
+        events = self._worker.drain()
+        if self._turn is not None:
+            self._refused = self._turn.close(events) or self._refused
+            self._turn = None
         if refused := self.take_refused():
             self.session.draft = "\n".join(filter(None, (refused, self.session.draft)))
         self.session.close()
@@ -167,13 +179,14 @@ class Conversation:
 
     def take(self, events: list[WorkerEvent]) -> None:
         """Show and keep what happened since the last paint."""
-        for event in _merged(events):
+        for event in merged(events):
+            if self._turn is not None:
+                self._turn.see(event)
             self._take_one(event)
         if events:
-            self._transcript.settle()
+            self._page.settle()
 
     def _take_one(self, event: WorkerEvent) -> None:
-        self._has_begun |= not isinstance(event, TurnFailed)
         match event:
             case LoadProgressed():
                 self.load = event
@@ -205,43 +218,38 @@ class Conversation:
         self._send_queued()
 
     def _take_text(self, event: TextArrived) -> None:
-        if self._view is None or self._writer is None:
+        if self._turn is None:
             return
-        self._writer.append(event.channel, event.text)
-        is_stopping = self.phase == "stopping"
-        if event.channel == "thinking":
-            self.phase = "stopping" if is_stopping else "thinking"
-            self._view.think(event.text, self._clock.seconds() - self.began_at)
-        else:
-            self.phase = "stopping" if is_stopping else "writing"
-            self._view.write(event.text)
+        if self.phase != "stopping":
+            self.phase = "thinking" if event.channel == "thinking" else "writing"
+        self._turn.take(event, self._clock.seconds() - self.began_at)
 
     def _end_turn(self, event: TurnEnded) -> None:
         record = event.record
         self._rates.record = record
-        if self._view is None or self._writer is None:
+        if self._turn is None:
             return
-        entry = self._writer.finish(record)
-        self._view.finish(entry, record)
+        self._turn.finish(record)
         failed = record.finish_reason == "error"
-        self._turn_over(may_go_on=not failed)
+        was_stopped = record.finish_reason == "cancelled" and not self._is_urgent
+        self._turn_over(may_go_on=not failed and not was_stopped)
         if failed:
             self.notice("Engine", record.error or "The engine failed.", "error")
 
     def _fail_turn(self, error: EngineError) -> None:
-        if self._view is None or self._writer is None:
+        if self._turn is None:
             return
-        if self._has_begun:
-            self._view.finish(self._writer.abort("error"), None)
-        else:
-            self._give_back()
-            self._view = None
+        if self._turn.is_refused:
+            self._refused = self._turn.give_back()
+            self._turn = None
             self.show()
+        else:
+            self._turn.fail()
         self._turn_over(may_go_on=False)
         self._fail(error)
 
     def _turn_over(self, *, may_go_on: bool) -> None:
-        self._view = self._writer = None
+        self._turn = None
         self.phase = "idle"
         self.tell_warnings()
         if may_go_on:
@@ -249,41 +257,29 @@ class Conversation:
 
     # asking
 
-    def _ask(self, text: str) -> None:
-        before = self.session.leaf
+    def _ask(self, text: str, before: str | None = None) -> None:
+        before = self.session.leaf if before is None else before
         entry = self.session.add_message("user", text)
-        self._transcript.append(PromptPiece(text, self._clock.minute(entry.at)))
-        self._transcript.follow()
+        self._page.show_prompt(self.session, entry)
         self._start_answer(before, text)
 
     def _start_answer(self, before: str, asked: str = "") -> None:
         """Answer the end of the branch; refused, it ends at ``before`` again."""
         if self.info is None:
             return
-        self._leaf_before, self._asked, self._has_begun = before, asked, False
         request = request_of(self._live.settings, self.info, self.session.request_messages())
-        self._writer = self.session.start_answer()
+        view = self._page.answer_view(self.session, self.info)
+        self._turn = Turn(self.session, view, before, asked)
         if self.recorder is not None:
             self.recorder.follow(self.session.trace_path)
-        at = self.session.messages[self._writer.id].at
-        mode = self._live.settings.chat.show_thinking
-        self._view = AnswerView(self._transcript, self._name, self._clock.minute(at), mode)
         self.rates = None
         self.phase = "reading"
         self.began_at = self._clock.seconds()
         self._worker.ask(request)
         self.tell_warnings()
 
-    def _give_back(self) -> None:
-        """The engine refused the turn: go back to the end of the branch as it was before."""
-        if self._writer is None:
-            return
-        self._writer.abort("refused")
-        self._writer = None
-        self.session.select(self._leaf_before)
-        self._refused = typed_text(self._asked)
-
     def _send_queued(self) -> None:
+        self._is_urgent = False
         if text := self.take_queued():
             self._ask(text)
 
@@ -291,11 +287,7 @@ class Conversation:
 
     def notice(self, title: str, text: str, tone: Tone = "info") -> None:
         """Put a notice on the transcript."""
-        piece = NoticePiece(title, text, tone)
-        if self._view is not None:
-            self._view.raise_notice(piece)
-        else:
-            self._transcript.append(piece)
+        self._page.notice(title, text, tone, self._turn)
 
     def tell_warnings(self) -> None:
         """Show what the session has to say about its disk and its file."""
@@ -308,10 +300,6 @@ class Conversation:
         self.notice(error.title, f"{error.message}\n{error.mend}".strip(), "error")
 
     # sessions
-
-    @property
-    def _name(self) -> str:
-        return self.info.model if self.info is not None else self.session.model or "model"
 
     @property
     def _rates(self) -> TurnRates:
@@ -331,35 +319,6 @@ class Conversation:
         self._num_warnings = 0
         self.show()
 
-    def _opening_pieces(self) -> list[Piece]:
-        if self.info is not None and self.info.is_demo:
-            return [NoticePiece("Demo model", DEMO_NOTICE)]
-        return []
-
     def _last_record(self) -> TurnRecord | None:
         records = [one.record for one in self.session.path_messages() if one.record is not None]
         return records[-1] if records else None
-
-
-def _merged(events: list[WorkerEvent]) -> list[WorkerEvent]:
-    """Neighbouring texts of one channel as one, so that a paint costs the same at any rate."""
-    merged: list[WorkerEvent] = []
-    texts: list[TextArrived] = []
-
-    def flush() -> None:
-        if texts:
-            merged.append(replace(texts[0], text="".join(one.text for one in texts)))
-            texts.clear()
-
-    for event in events:
-        if isinstance(event, RoundEnded):
-            merged.append(event)
-            continue
-        if not isinstance(event, TextArrived) or (texts and texts[0].channel != event.channel):
-            flush()
-        if isinstance(event, TextArrived):
-            texts.append(event)
-        else:
-            merged.append(event)
-    flush()
-    return merged

@@ -1,8 +1,9 @@
-"""Keeping what is being typed on disk, a moment after the typing."""
+"""Keeping what was not sent on disk: what is being typed, and the message that waits its turn."""
 
-from app.sessions.session import Session
+from app.slash import typed_text
 from app.tui.clock import Clock
 from app.tui.composer import Composer
+from app.tui.conversation import Conversation
 
 QUIET_SECONDS = 0.5
 MOST_SECONDS = 2.0
@@ -16,6 +17,7 @@ class DraftKeeper:
         self._first_change = 0.0
         self._last_change = 0.0
         self._is_changed = False
+        self._queued = ""
 
     def touch(self) -> None:
         """Note that the box changed."""
@@ -24,12 +26,16 @@ class DraftKeeper:
             self._first_change = self._last_change
         self._is_changed = True
 
-    def save(self, session: Session, composer: Composer, *, now: bool = False) -> None:
+    def save(self, chat: Conversation, composer: Composer, *, now: bool = False) -> None:
         """Write the draft if it is time."""
+        if chat.queued != self._queued:
+            self._queued = chat.queued
+            self.touch()
         if not self._is_changed:
             return
         seconds = self._clock.seconds()
         is_quiet = seconds - self._last_change >= QUIET_SECONDS
         if now or is_quiet or seconds - self._first_change >= MOST_SECONDS:
-            session.draft = composer.full_text
+            waiting = typed_text(chat.queued) if chat.queued else ""
+            chat.session.draft = "\n".join(filter(None, (waiting, composer.full_text)))
             self._is_changed = False

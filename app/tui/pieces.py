@@ -43,6 +43,12 @@ class Piece:
     is_selectable = True
     """Whether the reader's cursor stops here."""
 
+    num_title_rows = 0
+    """Rows below the gap that are no part of the text: a name, the top of a frame."""
+
+    message_id = ""
+    """The message that it is part of; empty for notices."""
+
     def __init__(self) -> None:
         self.drawing: Drawing | None = None
 
@@ -93,6 +99,7 @@ class PromptPiece(Piece):
 
     def __init__(self, text: str, at: str) -> None:
         super().__init__()
+        self.num_title_rows = 1
         self._text = visible(text)
         self._at = visible_line(at, TITLE_CELLS)
 
@@ -134,6 +141,7 @@ class BlockPiece(Piece):
         super().__init__()
         self.gap = gap
         self.block = block
+        self.num_title_rows = 1 if block.kind == "code" else 0
         self._code: CodeDrawing | None = None
 
     @property

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.binding import BindingType
 from textual.message import Message
@@ -11,10 +12,14 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from app.tui.answer import ThinkingPiece
+from app.tui.find import Finder
 from app.tui.keymap import TRANSCRIPT_BINDINGS
 from app.tui.piece_view import PieceView
 from app.tui.pieces import GUTTER, Piece
 from app.tui.theme import Look
+
+FOUND = Style(bold=True, underline=True)
+FOUND_NOW = Style(bold=True, reverse=True)
 
 
 class Transcript(PieceView, can_focus=True):
@@ -23,16 +28,30 @@ class Transcript(PieceView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = TRANSCRIPT_BINDINGS
 
     class CopyRequested(Message):
-        """The reader wants the source of a block or of the whole answer."""
+        """The reader wants the source of a block."""
 
-        def __init__(self, piece: Piece | None, *, whole: bool) -> None:
+        def __init__(self, piece: Piece | None) -> None:
             super().__init__()
             self.piece = piece
-            self.whole = whole
+
+    class PagerRequested(Message):
+        """The reader wants to read a block outside."""
+
+        def __init__(self, piece: Piece | None) -> None:
+            super().__init__()
+            self.piece = piece
+
+    class CommandWanted(Message):
+        """The reader wants a command run on what the cursor is on."""
+
+        def __init__(self, line: str) -> None:
+            super().__init__()
+            self.line = line
 
     def __init__(self, look: Look, **options: str) -> None:
         super().__init__(look, **options)
         self._cursor: Piece | None = None
+        self.finder = Finder()
 
     @property
     def allow_select(self) -> bool:
@@ -63,11 +82,16 @@ class Transcript(PieceView, can_focus=True):
         pieces = self.pieces
         at = self.layout_rows.index_of(self._cursor) if self._cursor else -1
         at = at + step if at >= 0 else len(pieces) - 1
-        while 0 <= at < len(pieces) and not pieces[at].is_selectable:
+        while 0 <= at < len(pieces) and not self._stops_at(at):
             at += step if self._cursor else -1
         if 0 <= at < len(pieces):
             self._cursor = pieces[at]
             self._show_piece(at)
+
+    def _stops_at(self, at: int) -> bool:
+        """Whether the cursor stops at a piece: one without rows would swallow it."""
+        tops = self.layout_rows.tops
+        return self.pieces[at].is_selectable and tops[at + 1] > tops[at]
 
     def _show_piece(self, at: int) -> None:
         tops = self.layout_rows.tops
@@ -79,13 +103,27 @@ class Transcript(PieceView, can_focus=True):
             self.scroll_to(y=min(top, bottom - self.size.height), animate=False)
         self.refresh()
 
+    def put_cursor(self, message_id: str) -> None:
+        """Put the cursor on the first piece of a message, and bring it into view."""
+        for at, piece in enumerate(self.pieces):
+            if piece.message_id == message_id and piece.is_selectable:
+                self._cursor = piece
+                self.hold()
+                self._show_piece(at)
+                return
+
+    def action_command(self, line: str, otherwise: str = "") -> None:
+        """Run a command on the message under the cursor; without one, on ``otherwise``."""
+        message_id = self._cursor.message_id if self._cursor is not None else ""
+        self.post_message(self.CommandWanted(f"{line} {message_id or otherwise}".strip()))
+
     def action_copy_block(self) -> None:
         """Copy the block under the cursor."""
-        self.post_message(self.CopyRequested(self._cursor, whole=False))
+        self.post_message(self.CopyRequested(self._cursor))
 
-    def action_copy_answer(self) -> None:
-        """Copy the whole answer."""
-        self.post_message(self.CopyRequested(self._cursor, whole=True))
+    def action_open_block(self) -> None:
+        """Open the block under the cursor in the pager."""
+        self.post_message(self.PagerRequested(self._cursor))
 
     def action_unfold(self) -> None:
         """Fold or unfold the thinking under the cursor."""
@@ -96,6 +134,14 @@ class Transcript(PieceView, can_focus=True):
         self.hold()
         piece.toggle()
         self.changed(piece)
+        self.settle()
+
+    def show_thinking(self, mode: str) -> None:
+        """Show all thinking in one way."""
+        for piece in self.pieces:
+            if isinstance(piece, ThinkingPiece) and piece.mode != mode:
+                piece.set_mode(mode)
+                self.changed(piece)
         self.settle()
 
     def on_click(self, event: events.Click) -> None:
@@ -121,7 +167,35 @@ class Transcript(PieceView, can_focus=True):
         if piece is self._cursor and offset >= piece.gap:
             mark = Segment(self.look.signs.cursor + " ", self.look.accent)
             strip = Strip([mark, *strip.crop(GUTTER)])
+        if self.finder.text:
+            strip = self._found(strip, piece, offset)
         return self._selected(strip, row)
+
+    # what a search found
+
+    def reveal(self, piece: Piece, offset: int) -> None:
+        """Bring a row of a piece into view."""
+        self.hold()
+        for _ in range(2):  # drawing what is above may show that its height was guessed wrong
+            row = self.layout_rows.tops[self.layout_rows.index_of(piece)] + offset
+            top = self.scroll_offset.y
+            if not top <= row < top + self.size.height:
+                self.scroll_to(y=max(row - self.size.height // 3, 0), animate=False, immediate=True)
+            self.settle()
+        self.refresh()
+
+    def draw_piece(self, piece: Piece) -> None:
+        """Draw a piece now, wherever it is."""
+        piece.rows(self.text_width, self.look)
+        self.changed(piece)
+
+    def _found(self, strip: Strip, piece: Piece, offset: int) -> Strip:
+        current = self.finder.current
+        for begin, end, nth in self.finder.spans(piece).get(offset, ()):
+            is_current = current is not None and current.piece is piece and current.nth == nth
+            style = self.look.notice + (FOUND_NOW if is_current else FOUND)
+            strip = _styled(strip, begin, end, style)
+        return strip
 
     # selection with the mouse
 
@@ -130,13 +204,8 @@ class Transcript(PieceView, can_focus=True):
         span = selection.get_span(row) if selection is not None else None
         if span is None:
             return strip
-        text = strip.text
-        start = cell_len(text[: span[0]])
-        end = strip.cell_length if span[1] < 0 else cell_len(text[: span[1]])
-        start, end = min(start, strip.cell_length), min(end, strip.cell_length)
         style = self.screen.get_component_rich_style("screen--selection")
-        left, middle, right = (strip.crop(*cut) for cut in ((0, start), (start, end), (end,)))
-        return Strip.join([left, middle.apply_style(style), right])
+        return _styled(strip, span[0], len(strip.text) if span[1] < 0 else span[1], style)
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Draw the selection anew."""
@@ -157,3 +226,15 @@ class Transcript(PieceView, can_focus=True):
                 start = max(span[0], GUTTER)
                 texts.append(text[start : None if span[1] < 0 else span[1]].rstrip())
         return "\n".join(texts), "\n"
+
+
+def _styled(strip: Strip, begin: int, end: int, style: Style) -> Strip:
+    """The row with its characters from ``begin`` to ``end`` in another style."""
+    text = strip.text
+    start, stop = (min(cell_len(text[:at]), strip.cell_length) for at in (begin, end))
+    left, middle, right = (strip.crop(*cut) for cut in ((0, start), (start, stop), (stop,)))
+    return Strip.join([left, Strip(_restyled(middle, style)), right])
+
+
+def _restyled(strip: Strip, style: Style) -> list[Segment]:
+    return [Segment(one.text, (one.style or Style()) + style) for one in strip]

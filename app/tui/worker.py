@@ -8,11 +8,19 @@ into the interface is ever made from this thread.
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from engine.errors import CancelledError, EngineError
-from engine.types import ChatEngine, EngineInfo, Event, LoadProgressed, Request
+from engine.types import (
+    ChatEngine,
+    EngineInfo,
+    Event,
+    LoadProgressed,
+    Request,
+    RoundEnded,
+    TextArrived,
+)
 
 OpenEngine = Callable[[Callable[[LoadProgressed], None], threading.Event], ChatEngine]
 """Opens the engine: reports progress, and gives up soon after the event is set."""
@@ -134,3 +142,27 @@ def _unexpected(error: Exception) -> EngineError:
         f"The engine failed: {type(error).__name__}: {error}",
         "The conversation is kept; the same message can be sent again.",
     )
+
+
+def merged(events: Iterable[WorkerEvent]) -> list[WorkerEvent]:
+    """Neighbouring texts of one channel as one, so that a paint costs the same at any rate."""
+    found: list[WorkerEvent] = []
+    texts: list[TextArrived] = []
+
+    def flush() -> None:
+        if texts:
+            found.append(replace(texts[0], text="".join(one.text for one in texts)))
+            texts.clear()
+
+    for event in events:
+        if isinstance(event, RoundEnded):
+            found.append(event)
+            continue
+        if not isinstance(event, TextArrived) or (texts and texts[0].channel != event.channel):
+            flush()
+        if isinstance(event, TextArrived):
+            texts.append(event)
+        else:
+            found.append(event)
+    flush()
+    return found

@@ -24,6 +24,9 @@ MAX_STEPS = 7
 RECENT = 15
 """Rounds whose median counts."""
 
+NOT_MEASURED = "not measured"
+"""The source of a table that was computed."""
+
 DOUBT = 2
 """Measured rounds of a class that change nothing yet: the first one may have captured its graph."""
 
@@ -49,8 +52,13 @@ class PriceTable:
     context_tokens: int
     context_ms: float
     mtp_ms: float
-    source: str = "not measured"
+    source: str = NOT_MEASURED
     estimated: tuple[str, ...] = ()
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the rounds were timed."""
+        return self.source != NOT_MEASURED
 
     def verify(self, num_rows: int) -> float:
         """Milliseconds of a verify of ``num_rows`` at ``context_tokens``."""

@@ -47,6 +47,20 @@ def editor() -> str:
     return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "nano"
 
 
+def pager() -> str:
+    """The person's pager command."""
+    return os.environ.get("PAGER") or "less"
+
+
+def display_server() -> str:
+    """``wayland`` or ``x11`` when this terminal runs on a desktop of this machine, else empty."""
+    if over_ssh():
+        return ""
+    if os.environ.get("WAYLAND_DISPLAY"):
+        return "wayland"
+    return "x11" if os.environ.get("DISPLAY") else ""
+
+
 def child_environment(overrides: Mapping[str, str]) -> dict[str, str]:
     """The environment for a subprocess: ours with ``overrides`` on top."""
     return {**os.environ, **overrides}

@@ -1,6 +1,7 @@
 """The command line: quick, honest about settings, and never a traceback."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -163,17 +164,36 @@ def test_bad_settings_are_refused_by_name_everywhere(qwen38, environment, tmp_pa
 
 def test_profiles(qwen38):
     listed = qwen38("profiles").stdout.decode()
-    assert "fp8" in listed
-    assert "demo" in listed
+    assert re.search(r"^demo +\d.* GB +\d.* GB +at most \d.*  here$", listed, re.MULTILINE)
+    assert re.search(r"^fp8 .*  missing", listed, re.MULTILINE)
+    assert "GB/s" in listed
     shown = qwen38("profiles", "show", "fp8").stdout.decode()
     assert "fp8_block" in shown
     assert "Qwen/Qwen3.8-27B-FP8" in shown
     table = json.loads(qwen38("profiles", "show", "fp8", "--json").stdout)
     assert 25e9 < table["stored_bytes"] < 35e9
+    assert table["most_tok_s"] == table["read_gb_s"] * 1e9 / table["early_round_bytes"]
     done = qwen38("profiles", "show", "fp9")
     assert done.returncode == 2
     assert b"Did you mean 'fp8'?" in done.stderr
     assert qwen38("profiles", "fp8").returncode == 2
+
+
+def test_a_profile_of_ones_own_is_listed_and_its_mistakes_are_named(qwen38, tmp_path):
+    shipped = ROOT / "profiles" / "demo.toml"
+    own = tmp_path / "config" / "profiles" / "mine.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(shipped.read_text())
+    assert qwen38("profiles", "show", "mine").stdout.startswith(b"mine: Demo")
+    for mistake, hint in (
+        ("max_tokenz = 7", b"Did you mean 'max_tokens'?"),
+        ("max_tokens = 7\n[settings.sampling]\nsede = 3", b"Did you mean 'sampling.seed'?"),
+    ):
+        text = shipped.read_text().partition("[settings")[0]
+        own.write_text(text.replace("max_tokens = 7", mistake))
+        done = qwen38("profiles")
+        assert done.returncode == 2
+        assert hint in done.stderr
 
 
 def test_doctor_speaks_in_sentences_with_mends(qwen38):

@@ -87,12 +87,12 @@ def test_branches_are_siblings_and_one_of_them_is_current(store):
     session = store.create("m", "demo", "")
     first = talk(session)
     second = session.start_answer(first.parent).abort("you stopped it")
-    assert [one.id for one in session.siblings(first.id)] == [first.id, second.id]
+    assert [one.id for one in session.tree().siblings(first.id)] == [first.id, second.id]
     assert session.path_messages()[-1].id == second.id
     session.select(first.id)
     other = session.add_message("user", "another beginning", parent=ROOT)
     assert session.path_messages() == [other]
-    session.select(session.newest_leaf(first.id))
+    session.select(session.tree().newest_leaf(first.id))
     session.close()
     assert store.open(session.id).path_messages()[-1].id == first.id
 

@@ -1,5 +1,6 @@
-"""Ctrl+R: earlier conversations, with search; Enter goes on with one, Del twice deletes it."""
+"""Ctrl+R: earlier conversations, with search over all their text; rename and delete them."""
 
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.text import Text
@@ -13,8 +14,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from app.sessions.search import excerpt_of_file, words_of
 from app.sessions.store import SessionStore, SessionSummary
 from app.tui.clock import local_day
+from app.tui.line_input import LineInput
 from app.tui.theme import Look
 from app.visible import visible_line
 from engine.errors import EngineError
@@ -22,9 +25,19 @@ from engine.errors import EngineError
 MAX_SHOWN = 200
 """Rows offered at once; a search reaches the others."""
 
+KEYS = "Enter opens · F2 renames · Del deletes · Esc closes"
+RENAME_KEYS = "Enter keeps this title · Esc leaves the old one"
+
 
 class ResumeScreen(ModalScreen[str | None]):
-    """Returns the id of the chosen session."""
+    """Returns the id of the chosen session.
+
+    Args:
+        store: where they lie.
+        current: id of the open one.
+        rename: gives a session, by id, another title; raises ``EngineError``.
+        look: how it is drawn.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
@@ -33,6 +46,7 @@ class ResumeScreen(ModalScreen[str | None]):
         Binding("pagedown", "move(10)", show=False, priority=True),
         Binding("pageup", "move(-10)", show=False, priority=True),
         Binding("delete", "delete", show=False, priority=True),
+        Binding("f2", "rename", show=False, priority=True),
     ]
 
     class FolderRead(Message):
@@ -43,24 +57,39 @@ class ResumeScreen(ModalScreen[str | None]):
             self.found = found
             self.problem = problem
 
-    def __init__(self, store: SessionStore, current: str, look: Look) -> None:
+    class TextsSearched(Message):
+        """Which sessions hold a search in their text, and where."""
+
+        def __init__(self, search: str, excerpts: dict[str, str]) -> None:
+            super().__init__()
+            self.search = search
+            self.excerpts = excerpts
+
+    def __init__(
+        self, store: SessionStore, current: str, rename: Callable[[str, str], None], look: Look
+    ) -> None:
         super().__init__()
         self._store = store
         self._current = current
+        self._rename = rename
         self._look = look
         self._found: list[SessionSummary] = []
+        self._excerpts: dict[str, str] = {}
+        self._search = ""
         self._armed = ""
+        self._renamed = ""
 
     def compose(self) -> ComposeResult:
-        """Put the parts together."""
-        sheet = Vertical(Input(placeholder="search"), OptionList(markup=False), classes="sheet")
+        """A search box over a list."""
+        box = LineInput(placeholder="search titles and texts")
+        sheet = Vertical(box, OptionList(markup=False), classes="sheet")
         sheet.border_title = "Earlier conversations"
-        sheet.border_subtitle = "Enter opens · Del deletes · Esc closes"
+        sheet.border_subtitle = KEYS
         yield sheet
 
     def on_mount(self) -> None:
         """Read the folder in a thread: it may hold thousands."""
-        self.run_worker(self._read, thread=True)
+        self.run_worker(self._read, thread=True, group="folder", exclusive=True)
 
     def _read(self) -> None:
         try:
@@ -72,43 +101,80 @@ class ResumeScreen(ModalScreen[str | None]):
     def on_resume_screen_folder_read(self, event: FolderRead) -> None:
         """Show what lies in the folder."""
         self._found = event.found
-        self._fill("")
+        self._fill()
         if event.problem:
             self._say(visible_line(event.problem, 100))
 
-    def _fill(self, search: str) -> None:
-        words = search.lower().split()
-        shown = [one for one in self._found if all(word in one.title.lower() for word in words)][
-            :MAX_SHOWN
-        ]
+    # searching
+
+    @on(Input.Changed)
+    def _look_for(self, event: Input.Changed) -> None:
+        if self._renamed:
+            return
+        self._search, self._excerpts = event.value, {}
+        self._fill()
+        if words_of(event.value):
+            found = list(self._found)
+            search = event.value
+            self.run_worker(
+                lambda: self._search_texts(search, found),
+                thread=True, group="search", exclusive=True,
+            )  # fmt: skip
+
+    def _search_texts(self, search: str, found: Sequence[SessionSummary]) -> None:
+        excerpts: dict[str, str] = {}
+        for one in found:
+            if search != self._search:
+                return
+            if line := excerpt_of_file(one.path, search):
+                excerpts[one.id] = line
+        self.post_message(self.TextsSearched(search, excerpts))
+
+    def on_resume_screen_texts_searched(self, event: TextsSearched) -> None:
+        """Show which texts fit, unless another search began meanwhile."""
+        if event.search == self._search:
+            self._excerpts = event.excerpts
+            self._fill()
+
+    def _fill(self) -> None:
+        words = words_of(self._search)
+        shown = [one for one in self._found if self._fits(one, words)][:MAX_SHOWN]
         rows = self.query_one(OptionList)
+        chosen = self._chosen()
         rows.clear_options()
         rows.add_options(Option(self._row(one), id=one.id) for one in shown)
         if shown:
-            rows.highlighted = 0
+            ids = [one.id for one in shown]
+            rows.highlighted = ids.index(chosen) if chosen in ids else 0
         else:
             none = "no conversation fits" if self._found else "no conversation yet"
             rows.add_option(Option(Text(none, self._look.dim), disabled=True))
 
+    def _fits(self, one: SessionSummary, words: list[str]) -> bool:
+        title = one.title.casefold()
+        return one.id in self._excerpts or all(word in title for word in words)
+
     def _row(self, one: SessionSummary) -> Text:
-        when = local_day(one.updated)
         mark = "now" if one.id == self._current else f"{one.num_messages:>3}"
-        return Text.assemble(
-            (visible_line(when, 16), self._look.dim),
+        row = Text.assemble(
+            (visible_line(local_day(one.updated), 16), self._look.dim),
             (f"  {mark}  ", self._look.accent),
             (visible_line(one.title, 60), self._look.text),
             no_wrap=True,
             overflow="ellipsis",
             end="",
         )
+        if line := self._excerpts.get(one.id):
+            row.append(f"\n{'':23}{line}", self._look.dim)
+        return row
 
-    @on(Input.Changed)
-    def _search(self, event: Input.Changed) -> None:
-        self._fill(event.value)
+    # choosing
 
     @on(Input.Submitted)
-    def _open(self) -> None:
-        if (chosen := self._chosen()) is not None:
+    def _enter(self, event: Input.Submitted) -> None:
+        if self._renamed:
+            self._give_title(event.value)
+        elif (chosen := self._chosen()) is not None:
             self.dismiss(chosen)
 
     @on(OptionList.OptionSelected)
@@ -124,21 +190,58 @@ class ResumeScreen(ModalScreen[str | None]):
     def action_move(self, step: int) -> None:
         """Move the highlight; the search box keeps the focus."""
         rows = self.query_one(OptionList)
-        if rows.highlighted is not None:
+        if rows.highlighted is not None and not self._renamed:
             rows.highlighted = min(max(rows.highlighted + step, 0), rows.option_count - 1)
 
     def action_cancel(self) -> None:
-        """Close without a choice."""
-        self.dismiss(None)
+        """Leave the renaming, or close without a choice."""
+        if self._renamed:
+            self._end_renaming()
+        else:
+            self.dismiss(None)
+
+    # renaming
+
+    def action_rename(self) -> None:
+        """Take a new title for the highlighted session in the box."""
+        chosen = self._chosen()
+        summary = next((one for one in self._found if one.id == chosen), None)
+        if summary is not None and not self._renamed:
+            self._renamed = summary.id
+            box = self.query_one(Input)
+            box.value = summary.title
+            box.cursor_position = len(box.value)
+            self._say(RENAME_KEYS)
+
+    def _give_title(self, title: str) -> None:
+        try:
+            self._rename(self._renamed, title)
+        except EngineError as error:
+            self._end_renaming(visible_line(error.message, 80))
+            return
+        self._end_renaming("renamed")
+        self.run_worker(self._read, thread=True, group="folder", exclusive=True)
+
+    def _end_renaming(self, sentence: str = KEYS) -> None:
+        box = self.query_one(Input)
+        with box.prevent(Input.Changed):
+            box.value = self._search
+        self._renamed = ""
+        self._say(sentence)
+
+    # deleting
 
     def on_key(self, event: events.Key) -> None:
         """Any other key takes the question about deleting back."""
-        if event.key != "delete":
-            self._say("Enter opens · Del deletes · Esc closes")
+        if event.key != "delete" and self._armed:
+            self._say(KEYS)
             self._armed = ""
 
     def action_delete(self) -> None:
         """Delete the highlighted session at the second press."""
+        if self._renamed:
+            self.query_one(Input).action_delete_right()
+            return
         chosen = self._chosen()
         if chosen is None or chosen == self._current:
             self._say("the open conversation cannot be deleted" if chosen else "nothing to delete")
@@ -147,14 +250,14 @@ class ResumeScreen(ModalScreen[str | None]):
             self._armed = chosen
             self._say("Del again deletes it for good")
             return
+        self._armed = ""
         try:
             self._store.delete([chosen])
         except EngineError as error:
             self._say(visible_line(error.message, 60))
             return
-        self._armed = ""
         self._found = [one for one in self._found if one.id != chosen]
-        self._fill(self.query_one(Input).value)
+        self._fill()
         self._say("deleted")
 
     def _say(self, sentence: str) -> None:

@@ -70,7 +70,8 @@ def test_commands_do_what_they_say(state, capfd, tmp_path):
     reader = ListReader(
         *("/system be brief", "hello", "/redo", "/set temperature 0.5", "/think off", "/session"),
         *("/sessions", f"/export {target}", f"/export {target}", "/stop", "/help", "/nope"),
-        *("/copy 7", "/redo now", "/new", "/redo", "/resume", "/set", "/quit", "never read"),
+        *("/copy 7", "/redo now", "/stop now", "/new", "/redo", "/resume", "/set", "/quit"),
+        "never read",
     )
     first = now.session.id
     talk(now, reader)
@@ -78,13 +79,13 @@ def test_commands_do_what_they_say(state, capfd, tmp_path):
     assert reader.lines == ["never read"]
     path = now.session.path_messages()
     assert now.session.id == first
-    assert len(now.session.siblings(path[1].id)) == 2
+    assert len(now.session.tree().siblings(path[1].id)) == 2
     assert now.engine.requests[1].messages[0].content == "be brief"
     for words in (
         *("System prompt: be brief", "sampling.temperature is 0.5 (/set)", "chat.thinking is off"),
         *("2 messages", str(now.session.path), f"Written to {target}.", "exists already"),
         *("Nothing is being written", "/export [FILE]", "There is no command /nope"),
-        *("There is no answer 7", "takes nothing", "A new conversation", "nothing to answer"),
+        *("There is no message 7", "takes nothing", "A new conversation", "no message to answer"),
     ):
         assert words in errors, words
     assert "\u240a" not in errors  # every line of a list is a line

@@ -55,7 +55,7 @@ class Seat:
 
     @property
     def state(self) -> str:
-        return self.app._state.shown
+        return self.app._frame.state.shown
 
 
 def screen_rows(app: ChatApp) -> list[str]:

@@ -211,7 +211,7 @@ async def test_f5_answers_again_as_a_sibling(seat):
         await s.idle()
         assert "first try" not in s.text
         last = s.app.chat.session.path_messages()[-1]
-        assert [one.content for one in s.app.chat.session.siblings(last.id)] == [
+        assert [one.content for one in s.app.chat.session.tree().siblings(last.id)] == [
             "first try", "second try",
         ]  # fmt: skip
 
@@ -235,7 +235,7 @@ async def test_control_t_walks_the_ways_of_showing_thinking(seat):
 
 
 async def test_f1_shows_every_key_and_command(seat):
-    async with seat(size=(120, 60)) as s:
+    async with seat(size=(120, 100)) as s:
         await s.pilot.press("f1")
         await s.pilot.pause()
         assert isinstance(s.app.screen, HelpScreen)

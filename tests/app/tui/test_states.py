@@ -127,7 +127,7 @@ async def test_a_refused_message_goes_back_into_the_box(seat):
         assert s.app._composer.text == "//too long"
         assert s.app._history.entries()[-1] == "//too long"
         s.app._composer.clear_all()
-        s.app.action_regenerate()
+        s.app.action_run("/redo")
         await s.until(lambda: len(s.engine.requests) == 3 and not s.app.chat.is_busy)
         assert s.app._composer.text == ""
         await s.send("question two")
@@ -167,8 +167,7 @@ async def test_one_message_is_queued_shown_taken_back_and_sent(seat):
         await s.pilot.press("up")
         assert s.app._composer.text == "second"
         assert not s.app.chat.queued
-        await s.pilot.press("enter")
-        await s.pilot.press("escape")
+        await s.pilot.press("enter", "ctrl+enter")
         await s.until(lambda: "to the second" in s.text)
 
 
@@ -304,12 +303,12 @@ async def test_stop_hint_and_input_never_go(seat, size):
 async def test_figures_are_the_records_and_stay_when_idle(seat):
     async with seat(Script(answer="one two three four five six seven", round_s=0.01)) as s:
         await s.idle()
-        assert "no answer yet" in s.app._figures.shown
+        assert "no answer yet" in s.app._frame.figures.shown
         await s.send("go")
         await s.idle()
         rates, record = s.app.chat.rates, s.app.chat.rates.record
         assert rates.num_tokens == len(record.token_ids) == 7
-        shown = s.app._figures.shown
+        shown = s.app._frame.figures.shown
         assert f"mean {record.decode_tok_s:.1f}" in shown
         assert f"accepted {sum(r.accepted for r in record.rounds)}/" in shown
         used = record.prompt_tokens + len(record.token_ids)
@@ -317,7 +316,7 @@ async def test_figures_are_the_records_and_stay_when_idle(seat):
         saved = s.app.chat.session.id
     async with seat(resume=saved) as s:
         await s.idle()
-        assert f"mean {record.decode_tok_s:.1f}" in s.app._figures.shown
+        assert f"mean {record.decode_tok_s:.1f}" in s.app._frame.figures.shown
 
 
 async def test_engine_notices_are_shown(seat):

@@ -1,0 +1,111 @@
+"""What becomes of what is typed: sent, queued, written anew as a branch; kept in every case."""
+
+from collections.abc import Callable
+
+from app.sessions.entries import MessageEntry
+from app.sessions.history import PromptHistory
+from app.slash import message_text, typed_text
+from app.tui.clock import Clock
+from app.tui.composer import Composer
+from app.tui.conversation import Conversation
+from app.tui.drafts import DraftKeeper
+from app.tui.rewriting import Rewriting
+
+QUEUE_KEYS = "Up edits, Del drops, Ctrl+Enter sends now"
+
+
+class Desk:
+    """The message box with what stands behind it; ``hint`` says something for a few seconds."""
+
+    def __init__(
+        self,
+        chat: Conversation,
+        history: PromptHistory,
+        clock: Clock,
+        hint: Callable[[str], None],
+    ) -> None:
+        self._chat = chat
+        self._history = history
+        self._hint = hint
+        self.composer = Composer(history.entries, id="composer")
+        self.composer.has_queued = lambda: bool(chat.queued)
+        self._drafts = DraftKeeper(clock)
+        self._rewriting = Rewriting(self.composer)
+
+    # what the person does
+
+    def submit(self, text: str, *, now: bool, run: Callable[[str], bool]) -> None:
+        """Take what was typed; ``run`` runs it when it is a command."""
+        entry = self._rewriting.entry_in(self._chat.session)
+        if entry is not None:
+            self._send_anew(entry, text)
+        elif self._is_taken(text, now=now, run=run):
+            self._remember(text)
+        else:
+            self._hint("one message is queued already: Ctrl+Enter sends both now")
+
+    def rewrite(self, entry: MessageEntry) -> None:
+        """Have an earlier message written anew; what stood in the box is also in the history."""
+        self._history.add(self._rewriting.begin(entry))
+
+    def give_up(self) -> bool:
+        """Write the earlier message no more; False when none was being written anew."""
+        return self._rewriting.end()
+
+    def clear(self) -> None:
+        """Empty the box into the history."""
+        self._history.add(self.composer.take())
+
+    def take_queued(self, *, dropped: bool) -> None:
+        """Bring the queued message back into the box, or drop it into the history."""
+        text = typed_text(self._chat.take_queued())
+        if dropped:
+            self._history.add(text)
+            self._hint("the queued message is dropped; Up brings it back")
+        else:
+            self.composer.put(text)
+
+    # the clock
+
+    def tick(self) -> None:
+        """Take back what could not be sent, and keep what was not sent yet."""
+        chat, box = self._chat, self.composer
+        if refused := chat.take_refused():
+            box.put("\n".join(filter(None, (refused, box.full_text))))
+        if chat.queued and chat.is_free and not box.text:
+            # it waited for an answer that was stopped: sending it is for the person to say
+            box.put(typed_text(chat.take_queued()))
+        self._drafts.save(chat, box)
+
+    def paint(self, width: int) -> None:
+        """Say what is queued."""
+        preview = " ".join(self._chat.queued[: 4 * width].split())[: max(width - 64, 10)]
+        self.composer.show_note(f" queued: {preview} ({QUEUE_KEYS}) " if preview else "")
+
+    def typed(self) -> None:
+        """Note that the box changed."""
+        self._drafts.touch()
+
+    def keep(self) -> None:
+        """Write what was not sent to disk now."""
+        self._drafts.save(self._chat, self.composer, now=True)
+
+    def _is_taken(self, text: str, *, now: bool, run: Callable[[str], bool]) -> bool:
+        if now:
+            return self._chat.submit_now(message_text(text))
+        return run(text) or self._chat.submit(message_text(text))
+
+    def _send_anew(self, entry: MessageEntry, text: str) -> None:
+        if not self._chat.is_free:
+            self._hint("an answer is being written: Esc stops it, then Enter makes the branch")
+            return
+        self._history.add(text)
+        self._rewriting.end()
+        self._chat.write_anew(entry, message_text(text) if entry.role == "user" else text)
+
+    def _remember(self, text: str) -> None:
+        problem = self._history.add(text)
+        self.composer.clear_all()
+        self.keep()
+        if problem is not None:
+            self._hint(f"the prompt history is not on disk: {problem.strerror}")

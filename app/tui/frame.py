@@ -1,0 +1,60 @@
+"""The rows around the conversation: a header, what is going on, the figures; and short hints."""
+
+from app.tui.clock import Clock
+from app.tui.conversation import Conversation
+from app.tui.lines import Line, figures_text, header_text
+from app.tui.state import state_text
+from app.tui.theme import Look
+
+HINT_SECONDS = 4.0
+TWICE_SECONDS = 1.5
+"""How soon the second press of a key has to follow the first."""
+
+
+class Frame:
+    """Paints the lines from what the conversation is doing; holds the hint of the moment."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.header, self.state, self.figures = (
+            Line(id=name) for name in ("header", "state", "figures")
+        )
+        self._hint = ""
+        self._hint_until = 0.0
+        self._armed = ""
+        self._armed_until = 0.0
+        self._place = ("", 0, "")
+        self._place_text = ""
+
+    def hint(self, sentence: str) -> None:
+        """Say something for a few seconds from the next paint on."""
+        self._hint = sentence
+        self._hint_until = self._clock.seconds() + HINT_SECONDS
+
+    def is_second(self, what: str, seconds: float = TWICE_SECONDS) -> bool:
+        """Whether the same thing was wanted a moment ago; notes it otherwise."""
+        now = self._clock.seconds()
+        is_second = self._armed == what and now < self._armed_until
+        self._armed, self._armed_until = ("", 0.0) if is_second else (what, now + seconds)
+        return is_second
+
+    def paint(self, chat: Conversation, standing_hint: str, width: int, look: Look) -> None:
+        """Show how things are; ``standing_hint`` stands where no hint of the moment does."""
+        seconds = self._clock.seconds()
+        busy = "answering" if chat.is_busy else {"idle": "ready"}.get(chat.phase, chat.phase)
+        hint = self._hint if seconds < self._hint_until else standing_hint
+        self.header.show(header_text(self._title(chat), chat.info, busy, width, look))
+        self.state.show(state_text(chat, seconds, hint, width, look))
+        self.figures.show(figures_text(chat.rates, chat.info, width, look, live=chat.is_busy))
+
+    def _title(self, chat: Conversation) -> str:
+        """The conversation's title, and which of its branches this is when there are several."""
+        session = chat.session
+        if not session.messages:
+            return "new conversation"
+        place = (session.id, len(session.messages), session.leaf)
+        if place != self._place and not chat.is_busy:
+            number, count = session.tree().place(session.leaf)
+            self._place = place
+            self._place_text = f" · branch {number} of {count}" if count > 1 else ""
+        return session.title + self._place_text

@@ -1,0 +1,74 @@
+"""What the transcript shows of a conversation: its messages, notices, and an answer to come."""
+
+from app.live import LiveSettings
+from app.opening import DEMO_NOTICE
+from app.sessions.entries import MessageEntry
+from app.sessions.session import Session, now
+from app.sessions.tree import Tree
+from app.tui.answer_view import AnswerView, pieces_of
+from app.tui.clock import Clock
+from app.tui.pieces import NoticePiece, Piece, Tone
+from app.tui.transcript import Transcript
+from app.tui.turn import Turn
+from engine.types import EngineInfo
+
+
+class Page:
+    """Puts the messages of a session on a transcript, in the look that the settings ask for."""
+
+    def __init__(self, transcript: Transcript, live: LiveSettings, clock: Clock) -> None:
+        self._transcript = transcript
+        self._live = live
+        self._clock = clock
+
+    def show(self, session: Session, info: EngineInfo | None) -> None:
+        """Show the current branch of a session, at its end."""
+        name, mode = _name(session, info), self._mode
+        pieces: list[Piece] = []
+        if info is not None and info.is_demo:
+            pieces.append(NoticePiece("Demo model", DEMO_NOTICE))
+        tree = session.tree()
+        for entry in session.path_messages():
+            pieces += pieces_of(entry, name, self._label(entry, tree), mode)
+        self._transcript.reset(pieces)
+
+    def show_prompt(self, session: Session, entry: MessageEntry) -> None:
+        """Show a message that was just sent, and follow what comes."""
+        self._transcript.append(*pieces_of(entry, "", self._label(entry, session.tree()), ""))
+        self._transcript.follow()
+
+    def _label(self, entry: MessageEntry, tree: Tree) -> str:
+        """When it was written, and which of several beside each other it is."""
+        beside = [one.id for one in tree.siblings(entry.id)]
+        at = self._clock.minute(entry.at)
+        return _counted(beside.index(entry.id) + 1, len(beside), at) if entry.id in beside else at
+
+    def answer_view(self, session: Session, info: EngineInfo | None) -> AnswerView:
+        """Where an answer to come is shown."""
+        number = session.tree().num_below(session.leaf) + 1
+        at = _counted(number, number, self._clock.minute(now()))
+        return AnswerView(self._transcript, _name(session, info), at, self._mode)
+
+    def notice(self, title: str, text: str, tone: Tone = "info", turn: Turn | None = None) -> None:
+        """Show a notice: above what ``turn`` is writing, or at the end."""
+        piece = NoticePiece(title, text, tone)
+        if turn is not None:
+            turn.raise_notice(piece)
+        else:
+            self._transcript.append(piece)
+
+    def settle(self) -> None:
+        """Bring the screen in line after a batch of events."""
+        self._transcript.settle()
+
+    @property
+    def _mode(self) -> str:
+        return self._live.settings.chat.show_thinking
+
+
+def _counted(number: int, count: int, at: str) -> str:
+    return f"{number} of {count}  {at}" if count > 1 else at
+
+
+def _name(session: Session, info: EngineInfo | None) -> str:
+    return info.model if info is not None else session.model or "model"

@@ -1,0 +1,109 @@
+"""Commands about conversations as a whole: begin, go back to, keep elsewhere."""
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from app.sessions.export import export_to
+from app.sessions.store import SessionStore
+from app.tui.conversation import Conversation
+from app.tui.screens.resume import ResumeScreen
+from app.tui.window import Window
+from engine.errors import EngineError, RequestError
+
+DELETE_SECONDS = 10.0
+"""How soon the second /delete has to follow the first."""
+
+
+class SessionCommands:
+    """The part of the table that deals with sessions."""
+
+    def __init__(self, window: Window, chat: Conversation, store: SessionStore) -> None:
+        self._window = window
+        self._chat = chat
+        self._store = store
+        self.table: dict[str, Callable[[str], None]] = {
+            "new": self._new,
+            "resume": self._resume,
+            "sessions": self._sessions,
+            "session": self._session,
+            "rename": lambda title: self._give_title(self._chat.session.id, title),
+            "delete": self._delete,
+            "export": self._export,
+        }
+
+    def _new(self, argument: str) -> None:
+        del argument
+        if is_free(self._window, self._chat):
+            self._chat.begin_new()
+
+    def _resume(self, argument: str) -> None:
+        if not argument:
+            self._sessions("")
+        elif self._chat.is_busy:
+            raise RequestError("An answer is in progress.", "Stop it first with Esc.")
+        else:
+            self._chat.resume(argument)
+
+    def _sessions(self, argument: str) -> None:
+        del argument
+        if is_free(self._window, self._chat):
+            look = self._window.transcript.look
+            current = self._chat.session.id
+            sheet = ResumeScreen(self._store, current, self._give_title, look)
+            self._window.open_sheet(sheet, self._take_chosen)
+
+    def _take_chosen(self, session_id: str | None) -> None:
+        if session_id is None:
+            return
+        self._window.keep_draft()
+        try:
+            self._chat.resume(session_id)
+        except EngineError as error:
+            self._chat.notice(error.title, str(error), "error")
+            return
+        if draft := self._chat.session.draft:
+            self._window.composer.put(draft)
+
+    def _give_title(self, session_id: str, title: str) -> None:
+        if session_id == self._chat.session.id:
+            self._chat.session.rename(title)
+        else:
+            self._store.rename(session_id, title)
+
+    def _delete(self, argument: str) -> None:
+        session = self._chat.session
+        if argument:
+            self._window.hint(f"deleted {', '.join(self._store.delete([argument]))}")
+        elif not is_free(self._window, self._chat):
+            return
+        elif not session.messages:
+            self._window.hint("there is nothing to delete yet")
+        elif self._window.is_second("delete", DELETE_SECONDS):
+            self._chat.begin_new()
+            self._store.delete([session.id])
+        else:
+            self._window.hint("/delete again deletes this conversation for good")
+
+    def _session(self, argument: str) -> None:
+        del argument
+        session = self._chat.session
+        path = session.path_messages()
+        tokens = sum(len(one.record.token_ids) for one in path if one.record is not None)
+        place = str(session.path) if session.messages else "on disk with its first message"
+        self._chat.notice(
+            f"Session {session.id}",
+            f"{len(path)} messages, {tokens} tokens generated; {place}",
+        )
+
+    def _export(self, argument: str) -> None:
+        stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+        path = export_to(self._chat.session, Path(argument or f"qwen38-{stamp}.md"))
+        self._chat.notice("Exported", str(path.resolve()))
+
+
+def is_free(window: Window, chat: Conversation) -> bool:
+    """Whether no answer is being written; says so otherwise."""
+    if chat.is_busy:
+        window.hint("an answer is being written: Esc stops it")
+    return not chat.is_busy

@@ -1,0 +1,67 @@
+"""Commands about the conversation in front of one: answer again, copy, show."""
+
+from collections.abc import Callable
+
+from app.live import LiveSettings
+from app.tui.answer import THINKING_MODES
+from app.tui.conversation import Conversation
+from app.tui.copied_text import text_meant
+from app.tui.screens.history import HistoryScreen
+from app.tui.window import Window
+
+
+class TalkCommands:
+    """The part of the table that deals with messages and answers."""
+
+    def __init__(self, window: Window, chat: Conversation, live: LiveSettings) -> None:
+        self._window = window
+        self._chat = chat
+        self._live = live
+        self.table: dict[str, Callable[[str], None]] = {
+            "stop": lambda _: self._stop(),
+            "now": self._now,
+            "history": self._history,
+            "find": window.find,
+            "copy": self._copy,
+            "pager": self._pager,
+            "thoughts": self._thoughts,
+            "system": self._system,
+        }
+
+    def _stop(self) -> None:
+        if not self._chat.stop():
+            self._window.hint("nothing is being written")
+
+    def _now(self, argument: str) -> None:
+        if not self._chat.submit_now(argument):
+            self._window.hint("nothing is queued: /now TEXT stops the answer and sends TEXT")
+
+    def _history(self, argument: str) -> None:
+        window = self._window
+        sheet = HistoryScreen(window.history.entries(), window.transcript.look, argument)
+        window.open_sheet(sheet, self._take_prompt)
+
+    def _take_prompt(self, prompt: str | None) -> None:
+        if prompt is None:
+            return
+        self._window.history.add(self._window.composer.take())
+        self._window.composer.put(prompt)
+
+    def _copy(self, argument: str) -> None:
+        self._window.copy_text(text_meant(self._chat.session, argument))
+
+    def _pager(self, argument: str) -> None:
+        self._window.read_outside(text_meant(self._chat.session, argument))
+
+    def _thoughts(self, argument: str) -> None:
+        now = THINKING_MODES.index(self._live.settings.chat.show_thinking)
+        mode = argument or THINKING_MODES[(now + 1) % len(THINKING_MODES)]
+        self._live.set("chat.show_thinking", mode)
+        self._window.settings_changed()
+        self._window.hint(f"thinking is shown {mode}")
+
+    def _system(self, argument: str) -> None:
+        session = self._chat.session
+        if argument:
+            session.set_system("" if argument == "-" else argument)
+        self._chat.notice("System prompt", session.system or "none")

@@ -1,0 +1,64 @@
+"""What a command may ask of the window it was typed in."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from textual.screen import Screen
+
+from app.sessions.entries import MessageEntry
+from app.sessions.history import PromptHistory
+from app.tui.composer import Composer
+from app.tui.transcript import Transcript
+
+
+class Window(Protocol):
+    """The app as its commands know it."""
+
+    @property
+    def composer(self) -> Composer:
+        """The message box."""
+        ...
+
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation as it is shown."""
+        ...
+
+    @property
+    def history(self) -> PromptHistory:
+        """Prompts that were sent."""
+        ...
+
+    def hint(self, sentence: str) -> None:
+        """Say something for a few seconds."""
+
+    def is_second(self, what: str, seconds: float) -> bool:
+        """Whether the same thing was wanted within ``seconds``; notes it otherwise."""
+        ...
+
+    def copy_text(self, text: str) -> None:
+        """Copy a text, and say which way it went."""
+
+    def open_sheet(self, sheet: Screen[Any], take: Callable[[Any], None] | None = None) -> None:
+        """Open a sheet over the chat; ``take`` gets what it returns."""
+
+    def read_outside(self, text: str) -> None:
+        """Read a text in the person's own pager."""
+
+    def edit_outside(self) -> None:
+        """Write the message in the person's own editor."""
+
+    def rewrite(self, entry: MessageEntry) -> None:
+        """Have an earlier message written anew, as a branch."""
+
+    def find(self, text: str = "") -> None:
+        """Find a text in the conversation, or ask for one."""
+
+    def keep_draft(self) -> None:
+        """Write the message box to disk now."""
+
+    def settings_changed(self) -> None:
+        """Follow the settings."""
+
+    def leave(self) -> None:
+        """End the app."""

@@ -1,0 +1,134 @@
+"""What a profile would do on this machine, before it is opened: speed, memory, where it is."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.draft.prices import shipped_prices
+from engine.fit import Need, need_of
+from engine.linear_path import LinearPath, choose_linear_path
+from engine.measure import read_bandwidth_gbps
+from engine.model import footprint
+from engine.model.config import SHAPE_27B, ModelConfig
+from engine.model.memory import available_bytes
+from engine.open import HELD_FORMATS, choose_device
+from engine.profile import Profile
+from engine.settings.declared import Settings
+from engine.tiles import TABLES
+
+EARLY_TOKENS = 1024
+"""Positions before the round whose speed is told: the beginning of a conversation."""
+
+State = Literal["ready", "too large", "missing", "refused"]
+"""``ready`` opens; ``too large`` is here without room; ``refused`` is here and does not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A profile's need against what this machine has, and its speed without drafts.
+
+    Attributes:
+        need: memory, and where the files lie.
+        state: whether it would open.
+        free_bytes: what it was compared with.
+        read_gb_s: read bandwidth of this machine.
+        early_bytes: what a round of one row reads and writes, as weights are held here, with
+            ``early_tokens`` positions before it.
+        most_tok_s: rounds a second of one token when nothing but these bytes takes time.
+        timed_tok_s: the same from rounds that were timed; None where nobody timed such a model on
+            such a GPU.
+        source: GPU, date and command of the timing; empty without one.
+    """
+
+    need: Need
+    state: State
+    free_bytes: int
+    read_gb_s: float
+    early_bytes: int
+    early_tokens: int
+    most_tok_s: float
+    timed_tok_s: float | None = None
+    source: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether everything has room at once, files here or not."""
+        return self.need.total_bytes <= self.free_bytes
+
+
+def expect(
+    profile: Profile, context_tokens: int, path: LinearPath, *, read_gb_s: float, free_bytes: int
+) -> Expected:
+    """Compare a profile with a machine; nothing is loaded and nothing is measured here.
+
+    Args:
+        profile: its formats count, and the sizes of its checkpoint where it is here.
+        context_tokens: longest conversation that memory is counted for.
+        path: how products run, of ``choose_linear_path``.
+        read_gb_s: of ``engine.measure.read_bandwidth_gbps``.
+        free_bytes: of ``engine.model.memory.available_bytes``; whoever would unload another model
+            first adds what that holds.
+    """
+    need = need_of(profile, context_tokens, packed=path.is_packed)
+    formats = profile.formats if path.is_packed else HELD_FORMATS
+    weights = footprint.weight_bytes(need.config, formats, packed=path.is_packed)
+    tokens = min(EARLY_TOKENS, need.context_tokens)
+    moved = sum(footprint.moved_bytes(need.config, weights, tokens).values())
+    most = read_gb_s * 1e9 / moved
+    timed = _timed(profile, need.config, path)
+    return Expected(
+        need=need,
+        state=_state(need, free_bytes),
+        free_bytes=free_bytes,
+        read_gb_s=read_gb_s,
+        early_bytes=moved,
+        early_tokens=tokens,
+        most_tok_s=most,
+        # a slower GPU of the same family reaches its own limit, not the timed one's
+        timed_tok_s=min(1000 / timed[0], most) if timed else None,
+        source=timed[1] if timed else "",
+    )
+
+
+def expect_here(settings: Settings, profiles: Iterable[Profile]) -> list[Expected]:
+    """Measure this machine's read bandwidth once (below a second) and compare each profile.
+
+    Args:
+        settings: device, kernels and context are read.
+        profiles: in the order of the result.
+
+    Raises:
+        SettingsError: the device is not there, or does not run the kernels that are asked for.
+    """
+    device = choose_device(settings.model.device)
+    path = choose_linear_path(settings, device)
+    read_gb_s, free_bytes = read_bandwidth_gbps(device), available_bytes(device)
+    return [
+        expect(one, settings.model.context_tokens, path, read_gb_s=read_gb_s, free_bytes=free_bytes)
+        for one in profiles
+    ]
+
+
+def _state(need: Need, free_bytes: int) -> State:
+    if need.problem:
+        return "refused"
+    if need.path is None:
+        return "missing"
+    return "ready" if need.total_bytes <= free_bytes else "too large"
+
+
+def _timed(profile: Profile, config: ModelConfig, path: LinearPath) -> tuple[float, str] | None:
+    """Milliseconds of a round of one row and whence, where the table's own model was timed."""
+    formats = profile.formats
+    if path.launching is None or not _is_27b(config):
+        return None
+    if not formats.mlp == formats.attention == formats.delta:
+        return None
+    table = shipped_prices(TABLES.get(path.launching.capability, ""), formats.mlp)
+    if table is None or not table.is_measured:
+        return None
+    return table.verify(1), table.source
+
+
+def _is_27b(config: ModelConfig) -> bool:
+    return footprint.count_parameters(config) == footprint.count_parameters(SHAPE_27B)

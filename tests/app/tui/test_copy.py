@@ -1,0 +1,90 @@
+"""Copying and reading outside: which text, and which way it went."""
+
+import stat
+
+import pytest
+
+from app.tui import clipboard
+from tests.app.tui.test_branches import talk
+from tests.fakes.engine import Script
+
+TWO_BLOCKS = "One:\n\n```py\nx = 1\n```\n\nTwo:\n\n```sh\necho \x1b[2J\n```\n"
+
+
+@pytest.fixture
+def desktop(tmp_path, monkeypatch):
+    """A desktop of this machine whose clipboard is a file."""
+    kept = tmp_path / "clipboard"
+    tool = tmp_path / "bin" / "wl-copy"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\ncat > {kept}\n")
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
+    for name in ("SSH_TTY", "SSH_CONNECTION", "TMUX"):
+        monkeypatch.delenv(name, raising=False)
+    return kept
+
+
+def test_a_desktop_takes_any_length_and_is_named(desktop):
+    assert clipboard.copy_native("x" * 300_000) == "wl-copy"
+    assert desktop.read_text() == "x" * 300_000
+    assert clipboard.how_copied("a\nb", "wl-copy") == "copied 2 lines to the clipboard by wl-copy"
+
+
+def test_over_ssh_the_desktop_is_not_asked(desktop, monkeypatch):
+    monkeypatch.setenv("SSH_TTY", "/dev/pts/1")
+    assert clipboard.copy_native("x") == ""
+    assert not desktop.exists()
+
+
+def test_a_tool_that_fails_leaves_it_to_the_terminal(desktop, tmp_path):
+    (tmp_path / "bin" / "wl-copy").write_text("#!/bin/sh\nexit 3\n")
+    assert clipboard.copy_native("x") == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "copied"),
+    [
+        ("/copy code", "echo ␛[2J"),
+        ("/copy code 1", "x = 1"),
+        ("/copy 1 code 2", "echo ␛[2J"),
+        ("/copy 2", "first"),
+    ],
+)
+async def test_copy_takes_an_answer_or_one_of_its_code_blocks(seat, line, copied):
+    async with seat(Script(answer="first"), Script(answer=TWO_BLOCKS)) as s:
+        await talk(s, "one", "two")
+        await s.send(line)
+        assert s.app.clipboard == copied
+        assert "OSC 52" in s.state
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/copy 9", "There is no message 9 of the model"),
+        ("/copy code 3", "There is no code block 3; there are 2."),
+        ("/copy 2 code", "There is no code block in that answer."),
+        ("/copy code x", "'x' is no number of a code block."),
+    ],
+)
+async def test_copy_says_what_is_not_there(seat, line, said):
+    async with seat(Script(answer="first"), Script(answer=TWO_BLOCKS), size=(120, 36)) as s:
+        await talk(s, "one", "two")
+        await s.send(line)
+        assert said in s.text
+        assert s.app.clipboard == ""
+
+
+async def test_o_hands_the_block_to_the_pager_and_says_when_that_cannot_be(seat, monkeypatch):
+    shown = []
+    monkeypatch.setattr("app.tui.chat.read_outside", lambda app, text: shown.append(text) or "no")
+    async with seat(Script(answer=TWO_BLOCKS)) as s:
+        await talk(s, "one")
+        await s.pilot.press("tab", "k", "o")
+        assert shown == ["echo ␛[2J"]
+        s.app.action_run("/pager")
+        assert shown[1].startswith("One:")
+        assert "␛" in shown[1]
+        assert s.state.strip().startswith("no")

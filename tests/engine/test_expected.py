@@ -1,0 +1,92 @@
+"""What a profile is expected to do comes from bytes and a measured bandwidth, and says so."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine import expected
+from engine.expected import expect, expect_here
+from engine.linear_path import LinearPath
+from engine.model.packing import Launching
+from engine.profile import load_profiles
+from engine.settings.declared import load_settings
+
+PROFILES = load_profiles()
+GB = 10**9
+H200 = LinearPath(Launching((9, 0)))
+SPARK = LinearPath(Launching((12, 1)))
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+
+
+def of(name: str, path: LinearPath = H200, **changed):
+    facts = {"read_gb_s": 4500.0, "free_bytes": 140 * GB} | changed
+    return expect(PROFILES[name], 32768, path, **facts)
+
+
+def test_the_most_is_the_bandwidth_over_the_bytes_of_a_round():
+    one = of("nvfp4")
+    assert 15.0 * GB < one.early_bytes < 15.8 * GB
+    assert one.most_tok_s == 4500.0 * GB / one.early_bytes
+    assert of("nvfp4", read_gb_s=2250.0).most_tok_s == one.most_tok_s / 2
+
+
+def test_fewer_bits_are_faster_where_they_are_held_as_stored_only():
+    assert of("nvfp4").most_tok_s > of("balanced").most_tok_s > of("fp8").most_tok_s
+    on_cpu = [of(name, LinearPath()).most_tok_s for name in ("nvfp4", "fp8", "bf16")]
+    assert on_cpu[0] == on_cpu[1] == on_cpu[2]
+
+
+def test_a_timed_model_tells_its_time_and_whose_it_was():
+    one = of("nvfp4")
+    assert one.timed_tok_s == pytest.approx(1000 / 6.1)
+    assert "H200" in one.source
+    assert of("fp8").timed_tok_s == pytest.approx(1000 / 8.2)
+
+
+@pytest.mark.parametrize("name", ["bf16", "balanced", "demo"])
+def test_nothing_is_told_of_a_model_that_nobody_timed(name: str):
+    assert of(name).timed_tok_s is None
+    assert not of(name).source
+
+
+def test_computed_prices_and_the_reference_tell_no_time():
+    assert of("nvfp4", SPARK).timed_tok_s is None
+    assert of("nvfp4", LinearPath()).timed_tok_s is None
+
+
+def test_a_slower_gpu_of_the_same_kind_is_not_told_to_beat_its_own_bandwidth():
+    slow = of("nvfp4", read_gb_s=1000.0)
+    assert slow.timed_tok_s == slow.most_tok_s
+
+
+def test_the_state_tells_whether_it_would_open():
+    assert of("demo").state == "ready"
+    assert of("demo", free_bytes=1000).state == "too large"
+    missing = of("fp8")
+    assert missing.state == "missing"
+    assert missing.fits
+    assert not of("fp8", free_bytes=GB).fits
+
+
+def test_files_that_do_not_read_are_refused(tmp_path, monkeypatch):
+    snapshot = tmp_path / "hub" / "models--Qwen--Qwen3.8-27B-FP8" / "snapshots" / "1"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{")
+    one = of("fp8")
+    assert one.state == "refused"
+    assert "config.json" in one.need.problem
+
+
+def test_this_machine_is_measured_once_for_all(monkeypatch):
+    asked = []
+    monkeypatch.setattr(expected, "read_bandwidth_gbps", lambda device: asked.append(device) or 10)
+    settings, _ = load_settings()
+    settings = replace(settings, model=replace(settings.model, device="cpu"))
+    found = expect_here(settings, PROFILES.values())
+    assert asked == ["cpu"]
+    assert [one.need.profile for one in found] == list(PROFILES)
+    assert all(one.read_gb_s == 10 for one in found)
