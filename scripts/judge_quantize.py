@@ -66,7 +66,7 @@ def losses(model: Model, held_out: list[tuple[int, ...]]) -> torch.Tensor:
     """Returns the mean loss a token of each text."""
     found = []
     for ids in held_out:
-        hidden = model.prefill(ids, model.new_state(len(ids)), chunk_tokens=512)
+        hidden = model.prefill(ids, model.new_state(len(ids)))
         scores = torch.cat([model.logits(hidden[at : at + 64]) for at in range(0, len(ids), 64)])
         chosen = scores.log_softmax(-1)[:-1].gather(1, torch.tensor(ids[1:])[:, None])
         found.append(-chosen.double().mean())

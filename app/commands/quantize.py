@@ -66,7 +66,12 @@ def quantize(
     if dry_run:
         say("Nothing was written (--dry-run).")
         return OK
-    manifest = run(prepared, lambda part: say(_line(part)))
+    say(f"First the source is hashed, {prepared.checkpoint.num_bytes / 1e9:.2f} GB.")
+    try:
+        manifest = run(prepared, lambda part: say(_line(part)))
+    except KeyboardInterrupt:
+        say("Finished layers are kept: give the same command again to go on.")
+        raise
     write_data("\n".join(_summary(manifest, source, out)) + "\n")
     return OK
 

@@ -20,7 +20,12 @@ from engine.quantize.methods import ELEMENTS_PER_BLOCK, needs_inputs
 from kernels.linear.formats import NVFP4_GROUP
 
 FORMATS = Formats(mlp="nvfp4", attention="nvfp4", delta="nvfp4", head="e4m3_row", mtp="nvfp4")
-"""What every part becomes: the formats of the profile ``nvfp4``."""
+"""What every part becomes: the formats of the profile ``nvfp4``.
+
+The MTP head's layer is quantised as the trunk's are, on hidden states of the quantised trunk: what
+it proposes changes speed and never text, and its bytes are read for every token that is drafted.
+``mtp.fc`` stays in BF16, as releases have it.
+"""
 
 SLACK_BYTES = 256 << 20
 """Workspaces of libraries, and what an allocator leaves unused between tensors."""

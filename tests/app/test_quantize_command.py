@@ -21,8 +21,8 @@ def test_a_release_becomes_a_folder_that_answers(source, qwen38, tmp_path):
     told = done.stderr.decode().splitlines()
     assert told[0] == "exchanges.txt: 384 tokens in 1 sequences."
     assert told[1].startswith("It takes at most 0.")
-    assert "layers-0" in told[4]
-    assert "left" in told[4]
+    assert "layers-0" in told[5]
+    assert "left" in told[5]
     table = done.stdout.decode()
     assert "down_proj" in table
     assert f"qwen38 run --model {out}" in table
@@ -34,6 +34,20 @@ def test_a_release_becomes_a_folder_that_answers(source, qwen38, tmp_path):
     )
     assert again.returncode == 0
     assert again.stderr.decode().count("was there") == 4
+
+
+def test_an_interrupt_says_how_to_go_on(source, qwen38, tmp_path, monkeypatch):
+    from engine.quantize import run
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "quantise_layer", interrupted)
+    arguments = ("--method", "nearest", "--device", "cpu")
+    done = qwen38("quantize", str(source), str(tmp_path / "out"), *arguments)
+    assert done.returncode == 130
+    assert b"same command again" in done.stderr
+    assert (tmp_path / "out" / "head.safetensors").is_file()
 
 
 def test_a_dry_run_writes_nothing(source, qwen38, tmp_path):

@@ -107,7 +107,7 @@ def losses(folder: Path, texts: list[list[int]]) -> torch.Tensor:
     model = load_model(folder)
     found = []
     for ids in texts:
-        hidden = model.prefill(ids, model.new_state(len(ids)), chunk_tokens=512)
+        hidden = model.prefill(ids, model.new_state(len(ids)))
         scores = (hidden.float() @ model.weights.head.float().t()).log_softmax(-1)
         found.append(-scores[:-1].gather(1, torch.tensor(ids[1:])[:, None]).double().mean())
     return torch.stack(found)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from engine.model.config_file import read_config
+from engine.model.decoder import PREFILL_CHUNK_TOKENS
 from engine.model.loading import load_model
 from engine.model.norms import rms_norm
 from engine.model.rope import RopeTable
@@ -43,12 +44,12 @@ def rows_of(sequences) -> Rows:
 
 def test_rows_go_through_the_layers_as_through_the_model():
     """Bit for bit, in one chunk of prefill."""
-    (ids,) = held_out(1)
+    ids = held_out(1)[0][:PREFILL_CHUNK_TOKENS]
     rows = rows_of([ids])
     for index, kind in enumerate(CONFIG.layer_kinds):
         pass_layer(CONFIG, f"layers.{index}.", kind, tensors_of(f"layers.{index}."), rows, ROPE)
     model = load_model(DEMO)
-    want = model.prefill(ids, model.new_state(len(ids)), chunk_tokens=512)
+    want = model.prefill(ids, model.new_state(len(ids)))
     assert torch.equal(rms_norm(rows[0], model.weights.norm, CONFIG.rms_norm_eps), want)
 
 
@@ -67,9 +68,9 @@ def test_the_last_matrix_of_each_half_is_given_what_is_watched(place):
 
 def test_the_mtp_head_reads_each_hidden_state_with_the_token_after_it():
     """As the head's own keys are filled."""
-    (ids,) = held_out(1)
+    ids = held_out(1)[0][:PREFILL_CHUNK_TOKENS]
     model = load_model(DEMO)
-    hidden = model.prefill(ids, model.new_state(len(ids)), chunk_tokens=512)
+    hidden = model.prefill(ids, model.new_state(len(ids)))
     rows = rows_of([ids])
     for index, kind in enumerate(CONFIG.layer_kinds):
         pass_layer(CONFIG, f"layers.{index}.", kind, tensors_of(f"layers.{index}."), rows, ROPE)

@@ -165,7 +165,7 @@ def test_a_disk_that_fills_up_keeps_what_is_there(source, tmp_path, monkeypatch)
         (b"", "0 tokens"),
         (b"too short", "expected 256 at least"),
         (b"MZ\0\0" * 400, "zero bytes"),
-        (b"caf\xe9 " * 400, "not in UTF-8"),
+        (b"\xe9t\xe9 " * 400, "not in UTF-8"),
     ],
 )
 def test_a_calibration_that_is_no_text(content, said, tmp_path):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from engine.profile import read_profile
 from engine.quantize.manifest import MANIFEST_NAME, Manifest, hash_file
 from engine.quantize.source import COPIED
 from engine.settings.environment import child_environment
+from tests.engine.model.checkpoints import TINY, write_checkpoint
 from tests.engine.quantize.demo import (
     DEMO,
     ROOT,
@@ -216,6 +218,33 @@ def test_the_demo_keeps_its_held_out_loss(text, tmp_path):
         more = losses(tmp_path / method, texts) - before
         deviation = float(more.std() / len(more) ** 0.5)
         assert float(more.mean()) + 2.78 * deviation < 0.05, method
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("num_mtp_layers", [0, 1])
+def test_models_without_a_head_of_their_own_or_without_mtp_are_quantised(
+    tied, num_mtp_layers, tmp_path
+):
+    config = replace(TINY, tie_word_embeddings=tied, num_mtp_layers=num_mtp_layers)
+    source = write_checkpoint(tmp_path / "source", config)
+    told = make(source, tmp_path / "out", "nearest", None, 1)
+    names = ["embedding"] + ["head"] * (not tied) + [f"layers-{i}" for i in range(4)]
+    assert [one.name for one in told] == names + ["mtp"] * num_mtp_layers
+    model = load_model(tmp_path / "out")
+    assert model.has_mtp == bool(num_mtp_layers)
+    assert torch.isfinite(model.step(5, model.new_state(1))).all()
+
+
+def test_a_source_of_links_is_read_and_copied_through_them(source, tmp_path):
+    """As the cache of the Hugging Face tools has it."""
+    links = tmp_path / "links"
+    links.mkdir()
+    for path in source.iterdir():
+        (links / path.name).symlink_to(path)
+    for folder, out in ((source, tmp_path / "a"), (links, tmp_path / "b")):
+        make(folder, out, "nearest", None, 1)
+    assert weights_of(tmp_path / "a") == weights_of(tmp_path / "b")
+    assert not [path for path in (tmp_path / "b").iterdir() if path.is_symlink()]
 
 
 def test_the_record_is_json_that_a_person_can_read(by_gptq):
