@@ -1,11 +1,12 @@
 """Quantise one layer on the rows that reach it, and send them on through what became of it.
 
-Rows are those that the finished model will see: each matrix reads what the quantised ones before it
-made, so that GPTQ makes their errors good as well, and errors do not add up unseen through the
-depth.
+Rows are those that the finished model will see: each matrix is judged on what the quantised ones
+before it made, since that is what it will multiply; on rows of the original model it would be
+judged on inputs that never come.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import torch
 
@@ -53,18 +54,17 @@ def quantise_layer(
     found: Quantised = {}
 
     def quantise(names: Iterable[str], given: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        names = [prefix + name for name in names]
         moments = _moments(rows, given) if needs_inputs(method) else None
         quantiser = Quantiser(method, moments)
-        for name in names:
+        for name in (prefix + one for one in names):
             weight = tensors[name]
             matrix = quantiser.quantise(weight)
             tensors[name] = widened(matrix)
             found[name] = (matrix, quantiser.loss(weight, tensors[name]))
 
     for half in halves_of(kind):
-        quantise(half.inputs, lambda one, half=half: layer.normed(half, one))
-        quantise([half.output], lambda one, half=half: layer.before_output(half, one))
+        quantise(half.inputs, partial(layer.normed, half))
+        quantise([half.output], partial(layer.before_output, half))
         _send_on(layer, half, rows)
     return found
 
