@@ -111,4 +111,5 @@ def _summary(manifest: "Manifest", source: Path, out: Path) -> Iterator[str]:
     yield "Shares of squared sums: what the layers' weights, and their outputs on the text, lost."
     how = f"from {source} by {manifest.recipe.method}"
     yield f"{out}: {size / 1e9:.3f} GB in {_span(seconds)}, {how}."
-    yield f'Try it with: qwen38 run --model {out} "hello"'
+    yield f'Try it with:   qwen38 run --model {out} "hello"'
+    yield f"Judge it with: qwen38 quality --model {source} --candidate {out}"

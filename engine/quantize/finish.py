@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from engine.machine_facts import now
 from engine.model.config_file import MAX_CONFIG_BYTES
 from engine.model.safetensors_header import read_header
 from engine.model.shards import INDEX_NAME
 from engine.model.strict_json import read_object
 from engine.quantize.folder import Folder
-from engine.quantize.manifest import MANIFEST_NAME, Recipe, now
+from engine.quantize.manifest import MANIFEST_NAME, Recipe
 from engine.quantize.source import COPIED
 from kernels.linear.formats import NVFP4_GROUP
 

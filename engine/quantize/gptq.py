@@ -67,7 +67,8 @@ def feedback_of(moments: torch.Tensor) -> Feedback:
     inputs = (groups[:, None] * NVFP4_GROUP + within).flatten()
     back, mean = inputs.flip(0), diagonal.mean().clamp(min=1e-20)
     for damping in DAMPINGS:
-        reverse = moments[back[:, None], back]
+        # by rows, then by columns: both at once would hold an index of 8 bytes for every element
+        reverse = moments.index_select(0, back).index_select(1, back)
         reverse.diagonal().add_(damping * mean)
         lower, info = _cholesky(reverse)
         del reverse
@@ -100,7 +101,7 @@ def round_with_feedback(
     num_rows, width = weight.shape
     inverse = feedback.inverse
     # [K, N] in the order of rounding: one input's weights lie together
-    rest = weight.t()[feedback.inputs].float()
+    rest = weight.t().index_select(0, feedback.inputs).float()
     codes = torch.empty((width, num_rows), dtype=torch.uint8, device=weight.device)
     scales = torch.empty((width // NVFP4_GROUP, num_rows), dtype=torch.uint8, device=weight.device)
     # an error of input j costs its square over U[j, j] squared, once later inputs made it good

@@ -7,11 +7,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 from engine.errors import CheckpointError, RequestError
+from engine.machine_facts import now
 from engine.model.strict_json import read_object
 from engine.quantize.methods import Loss
 
@@ -106,11 +106,6 @@ class Manifest:
 def _part(data: dict[str, Any]) -> Part:
     losses = {name: Loss(**one) for name, one in data.pop("matrices").items()}
     return Part(**data, matrices=losses)
-
-
-def now() -> str:
-    """The time in UTC to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def hash_file(path: Path) -> str:

@@ -1,12 +1,12 @@
 """Everything that could refuse a run, looked at before anything is written."""
 
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import torch
 
 from engine.errors import RequestError
+from engine.machine_facts import version_of
 from engine.model.checkpoint import Checkpoint
 from engine.quantize.calibration import Calibration, read_calibration
 from engine.quantize.folder import expect_ours
@@ -99,7 +99,7 @@ def recipe_of(prepared: Prepared) -> Recipe:
         calibration_name=calibration.name if calibration else "",
         tokens=calibration.num_tokens if calibration else 0,
         sequence=max(map(len, calibration.sequences)) if calibration else 0,
-        program=f"qwen38 {metadata.version('qwen38')}",
+        program=f"qwen38 {version_of('qwen38') or 'not installed'}",
         torch=torch.__version__,
         device=device,
     )
