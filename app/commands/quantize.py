@@ -67,11 +67,20 @@ def quantize(
         say("Nothing was written (--dry-run).")
         return OK
     say(f"First the source is hashed, {prepared.checkpoint.num_bytes / 1e9:.2f} GB.")
+    peak_bytes = 0
+
+    def show(part: "PartEnded") -> None:
+        nonlocal peak_bytes
+        peak_bytes = part.peak_bytes
+        say(_line(part))
+
     try:
-        manifest = run(prepared, lambda part: say(_line(part)))
+        manifest = run(prepared, show)
     except KeyboardInterrupt:
         say("Finished layers are kept: give the same command again to go on.")
         raise
+    if peak_bytes:
+        say(f"The GPU held {peak_bytes / 1e9:.1f} GB at most.")
     write_data("\n".join(_summary(manifest, source, out)) + "\n")
     return OK
 

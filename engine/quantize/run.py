@@ -52,6 +52,7 @@ class PartEnded:
         seconds: that it took.
         seconds_left: expected for the parts to come; None before the first layer is made.
         was_there: an earlier run made it.
+        peak_bytes: most that the GPU held so far; 0 on a CPU.
     """
 
     name: str
@@ -61,6 +62,7 @@ class PartEnded:
     seconds: float
     seconds_left: float | None
     was_there: bool
+    peak_bytes: int
 
 
 def quantize(prepared: Prepared, on_part: Callable[[PartEnded], None]) -> Manifest:
@@ -115,7 +117,8 @@ class _Run:
             part = self._folder.manifest.parts[name]
             seconds = time.perf_counter() - start
             told = (dict(part.matrices), seconds, pace.seconds_for(missing), name in there)
-            self._on_part(PartEnded(name, index + 1, len(names), *told))
+            peak = torch.cuda.max_memory_allocated() if self._device.type == "cuda" else 0
+            self._on_part(PartEnded(name, index + 1, len(names), *told, peak))
 
     def _make(self, name: str, start: float) -> None:
         tensors = read_part(self._checkpoint, name, CPU if name == EMBEDDING else self._device)
