@@ -16,7 +16,8 @@ HOW_TO_GIVE = (
 
 HOW_TO_GIVE_FOLDER = (
     "Give the folder of such a checkpoint with --model DIR or with the setting model.dir; "
-    "'qwen38 bench round --profile NAME' builds such weights to measure."
+    "'qwen38 quantize' makes 4-bit ones from a release, and 'qwen38 bench round --profile NAME' "
+    "builds weights to measure."
 )
 
 

@@ -40,6 +40,7 @@ def chat(
     ] = None,
     device: options.Device = None,
     system: options.System = None,
+    thinking_budget: options.ThinkingBudget = None,
     trace: options.Trace = None,
     replay: Annotated[
         Path | None,
@@ -52,7 +53,11 @@ def chat(
 ) -> int:
     """Talk with the model."""
     if replay is not None:
-        is_alone = all(one is None for one in (model, profile, resume, device, system, trace))
+        is_alone = all(
+            one is None for one in (
+                model, profile, resume, device, system, thinking_budget, trace,
+            )
+        )  # fmt: skip
         return play(replay, speed, sets, is_alone=is_alone and not plain)
     if trace is not None:
         check_target("--trace", trace)
@@ -61,6 +66,7 @@ def chat(
         "model.profile": profile,
         "model.device": device,
         "chat.system": system,
+        "chat.thinking_budget": thinking_budget,
         "chat.a11y": a11y or None,
         "chat.ascii": use_ascii or None,
         "chat.mouse": False if no_mouse else None,
