@@ -69,7 +69,7 @@ async def test_words_are_walked_with_left_and_right(seat):
         await s.idle()
         await s.send("/set drafter off")
         await s.pilot.press("f4")
-        await s.pilot.press(*["down"] * 10)
+        await s.pilot.press(*["down"] * 12)
         assert isinstance(s.app.screen, ParameterScreen)
         assert s.app.focused.name == "draft.drafter"
         await s.pilot.press("right", "down", "left", "down")
