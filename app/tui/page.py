@@ -29,7 +29,9 @@ class Page:
             pieces.append(NoticePiece("Demo model", DEMO_NOTICE))
         tree = session.tree()
         for entry in session.path_messages():
-            pieces += pieces_of(entry, name, self._label(entry, tree), mode)
+            pieces += pieces_of(
+                entry, name, self._label(entry, tree), mode, by_token=self._by_token
+            )
         self._transcript.reset(pieces)
 
     def show_prompt(self, session: Session, entry: MessageEntry) -> None:
@@ -47,7 +49,9 @@ class Page:
         """Where an answer to come is shown."""
         number = session.tree().num_below(session.leaf) + 1
         at = _counted(number, number, self._clock.minute(now()))
-        return AnswerView(self._transcript, _name(session, info), at, self._mode)
+        return AnswerView(
+            self._transcript, _name(session, info), at, self._mode, lambda: self._by_token
+        )
 
     def notice(self, title: str, text: str, tone: Tone = "info", turn: Turn | None = None) -> None:
         """Show a notice: above what ``turn`` is writing, or at the end."""
@@ -60,6 +64,10 @@ class Page:
     def settle(self) -> None:
         """Bring the screen in line after a batch of events."""
         self._transcript.settle()
+
+    @property
+    def _by_token(self) -> bool:
+        return self._live.settings.chat.token_colours
 
     @property
     def _mode(self) -> str:
