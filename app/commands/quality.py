@@ -32,7 +32,9 @@ def quality(
     *,
     text: Annotated[
         list[Path] | None,
-        typer.Option(help="Your own text, UTF-8; may be repeated. Without it two that ship."),
+        typer.Option(
+            help="Your own text, UTF-8; may be repeated. Without it two that ship.", metavar="FILE"
+        ),
     ] = None,
     answer_tokens: Annotated[
         int, typer.Option(help="Longest free answer; 0 writes none.", min=0)
