@@ -13,7 +13,7 @@ from engine.locate import Choice
 from engine.model.state import State
 from engine.open import open_engine
 from engine.quality.casts import CountedCasts
-from engine.quality.forced import OnWindow
+from engine.quality.forced import OnPassage
 from engine.settings.declared import Settings
 from engine.turn.local import LocalEngine
 from engine.turn.turn import Machine
@@ -83,6 +83,10 @@ class Side:
         if counted is not None:
             self.casts = Casts(counted.num_casts, counted.num_saturated)
 
+    def prompt_ids(self, question: str) -> tuple[int, ...]:
+        """A question as a chat asks it, up to where the answer begins."""
+        return self._engine.prompt_ids((Message("user", question),), thinking=False)
+
     def answer(self, prompt: str, max_tokens: int) -> Answer:
         """Generate as a chat would, with the checkpoint's own sampling.
 
@@ -138,11 +142,11 @@ def opened(
 
 def progress_of(
     label: str, name: str, total: int, progress: Callable[[str], object], stop: threading.Event
-) -> OnWindow:
-    """What tells how far a text is read, and stops between two windows."""
+) -> OnPassage:
+    """What tells how far a text is read, and stops between two passages."""
 
-    def on_window(num_scored: int) -> None:
+    def on_passage(num_scored: int) -> None:
         progress(f"{label}: {name}, {num_scored:,} of {total:,} tokens")
         expect_not_stopped(stop)
 
-    return on_window
+    return on_passage
