@@ -1,12 +1,9 @@
 """One side of a comparison: a model is opened, reads the texts, writes freely, and is let go."""
 
-import gc
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-
-import torch
 
 from engine.errors import CancelledError, RequestError
 from engine.locate import Choice
@@ -135,9 +132,6 @@ def opened(
         yield Side(engine, stop, count_casts=count_casts)
     finally:
         engine.close()
-        gc.collect()
-        if engine.info.device == "cuda":
-            torch.cuda.empty_cache()
 
 
 def progress_of(
