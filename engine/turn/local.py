@@ -18,6 +18,7 @@ from engine.turn.check_request import check_prompt, check_request
 from engine.turn.machine import Machine
 from engine.turn.memory import Memory
 from engine.turn.reading import Past, last_read, read_how
+from engine.turn.release import give_back_memory
 from engine.turn.turn import Turn
 from engine.types import EngineInfo, Event, Message, NoticeRaised, Request, TurnEnded
 
@@ -95,18 +96,25 @@ class LocalEngine:
             RequestError: the engine is closed, or the messages cannot fit into the context.
             TemplateError: the template refuses the conversation.
         """
+        return len(self.prompt_ids(messages))
+
+    def prompt_ids(
+        self, messages: tuple[Message, ...], *, thinking: bool = True
+    ) -> tuple[int, ...]:
+        """Prompt tokens that ``messages`` render to; errors as in `count_tokens`."""
         if self._machine is None:
             raise RequestError("The engine is closed.", "Open the model again.")
-        return len(self._transcript.prompt(messages, Thinking()).ids)
+        return self._transcript.prompt(messages, Thinking(thinking)).ids
 
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """What each id spells by itself; see ``engine.types.ChatEngine``."""
         return [self._tokenizer.decode([one], control=True) for one in token_ids]
 
     def close(self) -> None:
-        """Free the weights and the state."""
+        """Free the weights and the state, and give their memory back to the machine."""
         self._machine = self._memory = None
         self._template.close()
+        give_back_memory()
 
     def _answer(self, request: Request, stop: threading.Event) -> Iterator[Event]:
         began_s = time.perf_counter()
