@@ -32,6 +32,11 @@ class ModelSettings:
     dir: Path | None = setting(
         None, "folder of the checkpoint; empty looks in the Hugging Face cache, then the demo"
     )
+    base: Path | None = setting(
+        None,
+        "folder of the release that part files are laid over, when model.dir holds nothing but "
+        "parts; empty takes the FP8 release of the Hugging Face cache",
+    )
     profile: str | None = setting(
         None, "weight profile; empty takes the one that fits the checkpoint"
     )
