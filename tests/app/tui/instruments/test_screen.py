@@ -84,7 +84,7 @@ async def test_earlier_answers_have_their_rounds(seat):
         await s.send("/view full")
         assert "14 rounds" in s.app.screen.shown
         await s.pilot.press("[")
-        assert "1 rounds, 1 back" in s.app.screen.shown
+        assert "1 round, 1 back" in s.app.screen.shown
         await s.pilot.press("]")
         assert "14 rounds" in s.app.screen.shown
 
