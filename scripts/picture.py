@@ -42,10 +42,10 @@ PICTURE, RECORDING, LOAD = (
     FOLDER / name for name in ("screen.svg", "demo.trace", "machine-load.json")
 )
 SIZE = (120, 36)
-QUESTIONS = ("what is a volcano?", "why is the sky blue?", "tell me a story")
+QUESTIONS = ("what is a volcano?", "who are you?", "tell me a story")
 """The last one is still being answered in the picture."""
 
-LAST_ROUND = 7
+LAST_ROUND = 5
 """Of the last answer: the newest round in the picture."""
 
 WAIT_S = 0.02
@@ -105,7 +105,8 @@ async def take(folder: Path) -> str:
     worker = EngineWorker(lambda _progress, _cancel: engine)
     store = SessionStore(folder / "sessions", folder / "drafts")
     history = PromptHistory(folder / "history.jsonl")
-    clock = Clock(seconds=lambda: 0.0, minute=lambda _iso: "09:41")
+    seconds = [0.0]
+    clock = Clock(seconds=lambda: seconds[0], minute=lambda _iso: "09:41")
     app = ChatApp(
         LiveSettings.of(sources), store, history, worker, clock=clock,
         prompts=prompts_of(turns), gauges=RecordedGauges(),
@@ -114,6 +115,8 @@ async def take(folder: Path) -> str:
         app.composer.cursor_blink = False
         while not engine.is_reached.is_set():
             await asyncio.sleep(WAIT_S)
+        newest = turns[-1].record.rounds[LAST_ROUND]
+        seconds[0] = newest.start_s + newest.round_ms / 1e3
         for _ in range(4):  # what arrived is taken, drawn, and its figures are painted
             app.tick()
             await pilot.pause()
@@ -127,7 +130,9 @@ async def take(folder: Path) -> str:
 async def record(folder: Path) -> None:
     """Have the demo model answer on the screen, and keep what it and the machine told."""
     nowhere = {f"paths.{one}": str(folder) for one in ("config", "data", "state")}
-    chosen = plan({"sampling.temperature": 0, "trace.keep_text": True, **nowhere})
+    chosen = plan(
+        {"sampling.temperature": 0, "draft.tokens": 7, "trace.keep_text": True, **nowhere}
+    )
     recorder = Recorder(chosen.settings, is_on=True)
     worker = EngineWorker(recorder.wrap(chosen.open))
     store = SessionStore(folder / "sessions", folder / "drafts")
