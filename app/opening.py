@@ -6,9 +6,10 @@ Imports nothing heavy: the engine itself is imported when it is opened.
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from engine.errors import SettingsError
 from engine.locate import HOW_TO_GIVE, Choice, choose
 from engine.profile import load_profiles
 from engine.settings.declared import Settings, load_settings
@@ -34,6 +35,7 @@ class Plan:
     settings: Settings
     sources: Mapping[str, Resolved]
     choice: Choice
+    command_line: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def open(
         self, on_progress: Callable[[LoadProgressed], None], cancel: threading.Event
@@ -44,22 +46,29 @@ class Plan:
         return open_engine(self.choice, self.settings, on_progress, cancel)
 
 
-def plan(command_line: Mapping[str, object]) -> Plan:
+def plan(command_line: Mapping[str, object], choice: Choice | None = None) -> Plan:
     """Resolve the settings, choose the model, and let its profile have its say.
+
+    Args:
+        command_line: values by full name.
+        choice: what was chosen in another way, such as from the menu of profiles.
 
     Raises:
         EngineError: a setting, a profile or the model folder is wrong.
     """
     settings, _ = load_settings(command_line)
-    choice = choose(settings, load_profiles(settings.config_dir))
+    choice = choice or choose(settings, load_profiles(settings.config_dir))
     settings, sources = load_settings(command_line, choice.profile.settings)
-    return Plan(settings, sources, choice)
+    return Plan(settings, sources, choice, command_line)
 
 
 def sampling_of(settings: Settings, info: EngineInfo) -> Sampling:
     """How tokens are drawn: the settings where they speak, else what the checkpoint says.
 
     An empty seed becomes a fresh one, so that every turn can be repeated from its record.
+
+    Raises:
+        SettingsError: ``sampling.logit_bias`` does not read.
     """
     ours, theirs = settings.sampling, info.default_sampling
     return replace(
@@ -71,6 +80,7 @@ def sampling_of(settings: Settings, info: EngineInfo) -> Sampling:
         presence_penalty=_either(ours.presence_penalty, theirs.presence_penalty),
         repetition_penalty=_either(ours.repetition_penalty, theirs.repetition_penalty),
         seed=_either(ours.seed, secrets.randbits(31)),
+        logit_bias=parse_bias(ours.logit_bias),
     )
 
 
@@ -81,11 +91,35 @@ def request_of(settings: Settings, info: EngineInfo, messages: tuple[Message, ..
         sampling=sampling_of(settings, info),
         max_tokens=settings.sampling.max_tokens,
         thinking=settings.chat.thinking and info.supports_thinking,
+        thinking_budget=settings.chat.thinking_budget,
         effort=settings.chat.effort,
+        exact_resume=settings.chat.resume == "exact",
         drafter=settings.draft.drafter,
         draft_shape=settings.draft.shape,
         num_draft_tokens=settings.draft.tokens,
     )
+
+
+def parse_bias(text: str) -> tuple[tuple[int, float], ...]:
+    """Read ``ID:NUMBER`` between commas.
+
+    Raises:
+        SettingsError: there is something else, or an id stands twice.
+    """
+    pairs: dict[int, float] = {}
+    for one in filter(None, (part.strip() for part in text.split(","))):
+        token, _, number = one.partition(":")
+        try:
+            token_id, bias = int(token), float(number)
+        except ValueError:
+            raise SettingsError(
+                f"'sampling.logit_bias' holds '{one}', expected ID:NUMBER.",
+                "Write pairs between commas, such as 11:-100,13:2.5.",
+            ) from None
+        if token_id in pairs:
+            raise SettingsError(f"'sampling.logit_bias' names the id {token_id} twice.")
+        pairs[token_id] = bias
+    return tuple(sorted(pairs.items()))
 
 
 def _either(first: _T | None, second: _T) -> _T:

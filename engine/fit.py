@@ -9,9 +9,11 @@ from engine.locate import weights_of
 from engine.model import footprint
 from engine.model.config import SHAPE_27B, SHAPE_DEMO, ModelConfig
 from engine.model.config_file import read_config
+from engine.model.memory import LEAST_SNAPSHOTS
+from engine.model.serving_memory import kept_bytes, passing_bytes, snapshot_bytes
 from engine.model.streaming import STAGING_BYTES
 from engine.open import HELD_FORMATS, choose_device
-from engine.profile import Profile
+from engine.profile import Formats, Profile
 from engine.settings.declared import load_settings
 from engine.settings.environment import hugging_face_cache
 
@@ -23,7 +25,8 @@ class Need:
     ``config`` is that of the files, else of the model that the profile is made for.
     ``stored_bytes`` are the weights as the profile stores them, ``held_bytes`` the same weights as
     this engine holds them on this machine; ``round_bytes`` counts the stored form.
-    ``workspace_bytes`` come on top of the weights where they are packed for kernels.
+    ``conversation_bytes`` stay beside them while the engine is open, ``working_bytes`` come and go
+    in a turn or are points to come back to; ``workspace_bytes`` are taken while weights are packed.
     """
 
     profile: str
@@ -34,14 +37,16 @@ class Need:
     stored_bytes: int
     held_bytes: int
     conversation_bytes: int
+    working_bytes: int
     round_bytes: int
     workspace_bytes: int = 0
 
     @property
     def total_bytes(self) -> int:
         """Everything at once with a full context: what the loader will ask for."""
-        weights = max(self.stored_bytes, self.held_bytes) + self.workspace_bytes
-        return weights + self.conversation_bytes + STAGING_BYTES
+        loading = STAGING_BYTES + self.workspace_bytes
+        serving = self.conversation_bytes + self.working_bytes
+        return max(self.stored_bytes, self.held_bytes) + max(loading, serving)
 
 
 def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None) -> Need:
@@ -57,11 +62,12 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
     packed = packs_weights() if packed is None else packed
     path = weights_of(profile, hugging_face_cache())
     config, problem = _config(profile, path)
-    held_formats = profile.formats if packed else HELD_FORMATS
+    held = held_formats(profile, packed=packed)
     tokens = min(context_tokens, config.max_position_embeddings)
     a_round = footprint.round_bytes(config, profile.formats, tokens)
-    a_token = footprint.kv_bytes_per_token(config) + footprint.mtp_kv_bytes_per_token(config)
-    states = footprint.state_bytes(config) + footprint.tail_bytes(config)
+    kept = kept_bytes(config, tokens, packed=packed, with_mtp=bool(config.num_mtp_layers))
+    passing = passing_bytes(config, tokens, packed=packed)
+    points = LEAST_SNAPSHOTS * snapshot_bytes(config, packed=packed)
     return Need(
         profile=profile.name,
         path=path,
@@ -69,8 +75,9 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
         config=config,
         context_tokens=tokens,
         stored_bytes=sum(footprint.weight_bytes(config, profile.formats).values()),
-        held_bytes=sum(footprint.weight_bytes(config, held_formats, packed=packed).values()),
-        conversation_bytes=a_token * tokens + states,
+        held_bytes=sum(footprint.weight_bytes(config, held, packed=packed).values()),
+        conversation_bytes=sum(kept.values()),
+        working_bytes=sum(passing.values()) + points,
         round_bytes=sum(a_round.values()),
         workspace_bytes=footprint.workspace_bytes(config) if packed else 0,
     )
@@ -80,6 +87,28 @@ def packs_weights() -> bool:
     """Whether this machine, with its settings, packs weights for a GPU's kernels."""
     settings, _ = load_settings()
     return choose_linear_path(settings, choose_device(settings.model.device)).is_packed
+
+
+def held_formats(profile: Profile, *, packed: bool) -> Formats:
+    """The formats in which this machine holds the profile's weights.
+
+    Args:
+        profile: its settings count as well.
+        packed: for a GPU's kernels, which read weights as they are stored.
+
+    Raises:
+        SettingsError: a setting of the profile is unknown or does not read.
+    """
+    settings, _ = load_settings(profile=profile.settings)
+    return profile.formats if packed or settings.model.hold == "stored" else HELD_FORMATS
+
+
+def widened_bytes(config: ModelConfig, held: Formats, *, packed: bool) -> int:
+    """Bytes a round that the reference writes and reads beside weights it holds as stored."""
+    if packed or held == HELD_FORMATS:
+        return 0
+    wide = footprint.weight_bytes(config, HELD_FORMATS)
+    return 2 * (wide["weights"] + (wide["head"] if held.head != HELD_FORMATS.head else 0))
 
 
 def _config(profile: Profile, path: Path | None) -> tuple[ModelConfig, str]:

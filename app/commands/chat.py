@@ -26,12 +26,21 @@ def chat(
     model: options.Model = None,
     profile: options.Profile = None,
     plain: Annotated[bool, typer.Option("--plain", help="A prompt instead of the screen.")] = False,
+    a11y: Annotated[
+        bool,
+        typer.Option("--a11y", help="For screen readers: --plain, nothing redrawn, told in words."),
+    ] = False,
+    use_ascii: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII signs only.")] = False,
+    no_mouse: Annotated[
+        bool, typer.Option("--no-mouse", help="Leave the mouse to the terminal.")
+    ] = False,
     resume: Annotated[
         str | None,
         typer.Option(help="Go on with a conversation; the last one without ID.", metavar="[ID]"),
     ] = None,
     device: options.Device = None,
     system: options.System = None,
+    thinking_budget: options.ThinkingBudget = None,
     trace: options.Trace = None,
     replay: Annotated[
         Path | None,
@@ -44,7 +53,11 @@ def chat(
 ) -> int:
     """Talk with the model."""
     if replay is not None:
-        is_alone = all(one is None for one in (model, profile, resume, device, system, trace))
+        is_alone = all(
+            one is None for one in (
+                model, profile, resume, device, system, thinking_budget, trace,
+            )
+        )  # fmt: skip
         return play(replay, speed, sets, is_alone=is_alone and not plain)
     if trace is not None:
         check_target("--trace", trace)
@@ -53,6 +66,10 @@ def chat(
         "model.profile": profile,
         "model.device": device,
         "chat.system": system,
+        "chat.thinking_budget": thinking_budget,
+        "chat.a11y": a11y or None,
+        "chat.ascii": use_ascii or None,
+        "chat.mouse": False if no_mouse else None,
     }
     chosen = plan(options.as_settings(given, sets))
     session_id = _resumed(chosen, resume)
@@ -61,6 +78,7 @@ def chat(
         return _once(chosen, session_id, trace)
     from app.launcher import supervise
 
+    plain = plain or chosen.settings.chat.a11y
     if reason and not plain:
         say(f"Plain form: {reason}.")
     if plain or reason:
@@ -98,11 +116,15 @@ def _plain(chosen: Plan, session_id: str | None, trace: Path | None) -> int:
 
 
 def _screen(chosen: Plan, session_id: str | None, trace: Path | None) -> int:
+    from app.profile_menu import ProfileMenu
     from app.tui.run import run_chat
 
     recorder = _recorder(chosen, trace)
     with exported_at_the_end(recorder, trace):
-        return run_chat(chosen.settings, chosen.sources, session_id, chosen.open, recorder)
+        return run_chat(
+            chosen.settings, chosen.sources, session_id, chosen.open, recorder,
+            profiles=ProfileMenu(chosen),
+        )  # fmt: skip
 
 
 def _recorder(chosen: Plan, trace: Path | None) -> Recorder:

@@ -19,6 +19,7 @@ from app.sessions.entries import (
     MessageEntry,
     message_line,
     session_line,
+    settings_line,
 )
 from app.sessions.logfile import LogFile
 from app.sessions.tree import Tree
@@ -99,6 +100,11 @@ class Session:
         return self._contents.system
 
     @property
+    def settings(self) -> Mapping[str, str]:
+        """What was set for this conversation alone: text by full setting name."""
+        return self._contents.settings
+
+    @property
     def leaf(self) -> str:
         """The last message of the current branch; `ROOT` before the first one."""
         return self._contents.leaf
@@ -124,10 +130,14 @@ class Session:
     def request_messages(self) -> tuple[Message, ...]:
         """The current branch as the engine takes it: system prompt first, empty answers left out.
 
-        Reasoning of earlier turns goes along; the chat template decides what it keeps.
+        Reasoning of earlier turns goes along; the chat template decides what it keeps. So does what
+        is recorded of an answer, from which an engine of another process can compute it again.
         """
         head = (Message("system", self.system),) if self.system else ()
-        path = (Message(one.role, one.content, one.reasoning) for one in self.path_messages())
+        path = (
+            Message(one.role, one.content, one.reasoning, one.record)
+            for one in self.path_messages()
+        )
         return head + tuple(one for one in path if one.content or one.reasoning)
 
     def add_message(
@@ -140,7 +150,7 @@ class Session:
         """
         entry = MessageEntry(new_id(), self._parent(parent), role, content, reasoning, now())
         self._contents.put(entry)
-        self._write(message_line(entry))
+        self._write(message_line(entry, ()))
         return entry
 
     def start_answer(self, parent: str | None = None) -> AnswerWriter:
@@ -166,6 +176,12 @@ class Session:
         """Change the system prompt from the next turn on."""
         self._contents.system = text
         self._write_unless_empty({"type": "system", "text": text, "at": now()})
+
+    def set_settings(self, values: Mapping[str, str]) -> None:
+        """Keep what is set for this conversation from now on."""
+        if values != self.settings:
+            self._contents.settings = dict(values)
+            self._write_unless_empty(settings_line(self._contents, now()))
 
     def rename(self, title: str) -> None:
         """Give the session a title of its own; empty takes the first message again."""
@@ -196,7 +212,7 @@ class Session:
             {
                 "type": "end", "id": entry.id, "at": now(), "content": entry.content,
                 "reasoning": entry.reasoning, "reason": entry.reason,
-                "record": pack(record) if record else None,
+                "record": pack(record, self._contents.ids_before(entry)) if record else None,
             }
         )  # fmt: skip
         return entry
@@ -242,8 +258,10 @@ class Session:
         lines = [session_line(self._contents)]
         if self._contents.given_title:
             lines.append(title_line(self._contents.given_title))
+        if self.settings:
+            lines.append(settings_line(self._contents, now()))
         others = [one for one in self.messages.values() if one.id != line.get("id")]
-        lines += [message_line(one) for one in others]
+        lines += [message_line(one, self._contents.ids_before(one)) for one in others]
         if others and self.leaf != line.get("id"):
             lines.append({"type": "branch", "id": self.leaf, "at": now()})
         self._tell(self._log.append_all([*lines, line]))

@@ -1,8 +1,10 @@
 """The rows around the conversation: a header, what is going on, and short hints."""
 
+from app.live import LiveSettings
 from app.tui.clock import Clock
 from app.tui.conversation import Conversation
 from app.tui.lines import Line, header_text
+from app.tui.parameters import drafter_text, parameters_text
 from app.tui.state import state_text
 from app.tui.theme import Look
 
@@ -16,7 +18,9 @@ class Frame:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.header, self.state = (Line(id=name) for name in ("header", "state"))
+        self.header, self.state, self.parameters = (
+            Line(id=name) for name in ("header", "state", "parameters")
+        )
         self._hint = ""
         self._hint_until = 0.0
         self._armed = ""
@@ -36,13 +40,17 @@ class Frame:
         self._armed, self._armed_until = ("", 0.0) if is_second else (what, now + seconds)
         return is_second
 
-    def paint(self, chat: Conversation, standing_hint: str, width: int, look: Look) -> None:
+    def paint(
+        self, chat: Conversation, live: LiveSettings, standing_hint: str, width: int, look: Look
+    ) -> None:
         """Show how things are; ``standing_hint`` stands where no hint of the moment does."""
         seconds = self._clock.seconds()
         busy = "answering" if chat.is_busy else {"idle": "ready"}.get(chat.phase, chat.phase)
         hint = self._hint if seconds < self._hint_until else standing_hint
-        self.header.show(header_text(self._title(chat), chat.info, busy, width, look))
+        title, drafter = self._title(chat), drafter_text(live)
+        self.header.show(header_text(title, chat.info, drafter, busy, width, look))
         self.state.show(state_text(chat, seconds, hint, width, look))
+        self.parameters.show(parameters_text(live, chat.info, chat.session, width, look))
 
     def _title(self, chat: Conversation) -> str:
         """The conversation's title, and which of its branches this is when there are several."""

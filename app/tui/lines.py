@@ -74,14 +74,17 @@ def apart(left: Text, right: Text, width: int) -> Text:
     return Text.assemble(left, " " * space, right, no_wrap=True, end="")
 
 
-def header_text(title: str, info: EngineInfo | None, state: str, width: int, look: Look) -> Text:
-    """The first row: program, conversation, model."""
+def header_text(
+    title: str, info: EngineInfo | None, drafter: str, state: str, width: int, look: Look
+) -> Text:
+    """The first row: program, conversation, model, profile, drafter."""
     dot = f" {look.signs.dot} "
     model = visible(info.model) if info else ""
     right = fit(
         [
             Part(model, look.text, 2),
             Part(visible(info.profile) if info else "", look.accent, 3),
+            Part(drafter if info else "", look.dim, 0),
             Part(state, look.dim, 1),
         ],
         max(width // 2, 12),

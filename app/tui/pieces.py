@@ -109,7 +109,7 @@ class PromptPiece(Piece):
         return self._text
 
     def _draw(self, width: int, look: Look) -> list[Strip]:
-        title = both_ends("you", self._at, width, look.user, look.faint)
+        title = both_ends("you", self._at, width, look.user, look.dim)
         rows = fold_text(self._text.rstrip("\n"), width)
         return [title, *(Strip([Segment(row, look.text)]) for row in rows)]
 
@@ -128,7 +128,7 @@ class AnswerTitlePiece(Piece):
         self._at = visible_line(at, TITLE_CELLS)
 
     def _draw(self, width: int, look: Look) -> list[Strip]:
-        return [both_ends(self._name, self._at, width, look.assistant, look.faint)]
+        return [both_ends(self._name, self._at, width, look.assistant, look.dim)]
 
     def _with_gutter(self, row: Strip, look: Look) -> Strip:
         return Strip([Segment(look.signs.bar + " ", look.assistant), *row])

@@ -44,8 +44,22 @@ class ModelSettings:
     threads: int = setting(
         0, "CPU threads; 0 takes one for a small model, else the physical cores", bounds=(0, 1024)
     )
+    hold: str = setting(
+        "bf16",
+        "how 4- and 8-bit weights are held where no GPU's kernels read them: widened once, or as "
+        "stored and widened anew for every product, in less memory and slower; changes no bit",
+        choices=("bf16", "stored"),
+    )
     context_tokens: int = setting(
         32768, "longest conversation held", unit="tokens", bounds=(64, 1_000_000)
+    )
+    snapshot_mb: int | None = setting(
+        None,
+        "memory for points of a conversation to come back to (27B on a GPU: 157 MB each), so that "
+        "an edit or another try reads less again; empty takes a quarter of what is free, at most "
+        "4295 MB",
+        unit="MB",
+        bounds=(0, 1_000_000),
     )
 
 
@@ -63,6 +77,9 @@ class SamplingSettings:
         None, "seed of the draws; empty takes a fresh one each turn", bounds=(0, 2**63 - 1),
         when="live",
     )  # fmt: skip
+    logit_bias: str = setting(
+        "", "added to logits, as ID:NUMBER between commas, such as 11:-100,13:2.5", when="live"
+    )
     max_tokens: int = setting(
         2048, "longest answer", unit="tokens", bounds=(1, 1_000_000), when="live"
     )
@@ -125,13 +142,29 @@ class ChatSettings:
 
     system: str = setting("", "system prompt of new conversations", when="session")
     thinking: bool = setting(True, "let models that can think do so", when="live")
+    thinking_budget: int | None = setting(
+        None, "most tokens of thinking, then its end is forced; empty is no limit", unit="tokens",
+        bounds=(0, 1_000_000), when="live",
+    )  # fmt: skip
+    resume: str = setting(
+        "exact",
+        "how an earlier conversation is read again: exact computes each token as it was computed, "
+        "to the same bits; fast reads all of it as a prompt",
+        choices=("exact", "fast"),
+        when="live",
+    )
     effort: str | None = setting(
         None, "thinking effort", choices=("low", "medium", "xhigh"), when="live"
     )
     show_thinking: str = setting(
         "live", "how thinking is shown", choices=("live", "folded", "open", "hidden"), when="live"
     )
-    theme: str = setting("dark", "colours", choices=("dark", "light", "ansi"), when="live")
+    theme: str = setting(
+        "dark",
+        "colours; ansi takes the terminal's own, and NO_COLOR none",
+        choices=("dark", "light", "colour-blind", "ansi"),
+        when="live",
+    )
     view: str = setting(
         "pane",
         "instruments: a pane where the terminal is wide, else lines; lines; or off",
@@ -144,6 +177,14 @@ class ChatSettings:
     fps: int = setting(0, "paints a second; 0 is 20, and 10 over SSH", bounds=(0, 60), when="live")
     mouse: bool = setting(True, "use the mouse; off leaves selection to the terminal")
     ascii: bool = setting(False, "draw with ASCII signs only")
+    a11y: bool = setting(
+        False,
+        "for screen readers: the plain prompt, one line after the other, nothing redrawn, and what "
+        "goes on said in words",
+    )
+    bell: bool = setting(
+        True, "ring when a long answer ends while the terminal is not in front", when="live"
+    )
     save: bool = setting(True, "keep conversations on disk")
 
 
