@@ -33,6 +33,7 @@ from app.tui.clock import Clock
 from app.tui.instruments.gauges import Gauges
 from app.tui.worker import EngineWorker
 from engine.machine_load import LoadReader, MachineLoad
+from engine.records import RoundRecord
 from engine.settings.declared import load_settings
 from engine.types import Event, Message, Request, RoundEnded
 
@@ -45,10 +46,12 @@ SIZE = (120, 36)
 QUESTIONS = ("what is a volcano?", "who are you?", "tell me a story")
 """The last one is still being answered in the picture."""
 
-LAST_ROUND = 5
-"""Of the last answer: the newest round in the picture."""
-
 WAIT_S = 0.02
+
+
+def newest_of(turn: TracedTurn) -> RoundRecord:
+    """The newest round of an answer that is still being written."""
+    return turn.record.rounds[-2]
 
 
 class StillEngine:
@@ -68,7 +71,7 @@ class StillEngine:
         is_last = self._next == len(self._turns)
         for _, event in timed_events(turn):
             yield event
-            if is_last and isinstance(event, RoundEnded) and event.record.index == LAST_ROUND:
+            if is_last and isinstance(event, RoundEnded) and event.record == newest_of(turn):
                 self.is_reached.set()
                 self.may_end.wait()
 
@@ -115,7 +118,7 @@ async def take(folder: Path) -> str:
         app.composer.cursor_blink = False
         while not engine.is_reached.is_set():
             await asyncio.sleep(WAIT_S)
-        newest = turns[-1].record.rounds[LAST_ROUND]
+        newest = newest_of(turns[-1])
         seconds[0] = newest.start_s + newest.round_ms / 1e3
         for _ in range(4):  # what arrived is taken, drawn, and its figures are painted
             app.tick()
@@ -131,7 +134,12 @@ async def record(folder: Path) -> None:
     """Have the demo model answer on the screen, and keep what it and the machine told."""
     nowhere = {f"paths.{one}": str(folder) for one in ("config", "data", "state")}
     chosen = plan(
-        {"sampling.temperature": 0, "draft.tokens": 7, "trace.keep_text": True, **nowhere}
+        {
+            "sampling.temperature": 0.8,
+            "sampling.seed": 7,
+            "trace.keep_text": True,
+            **nowhere,
+        }
     )
     recorder = Recorder(chosen.settings, is_on=True)
     worker = EngineWorker(recorder.wrap(chosen.open))
