@@ -87,7 +87,7 @@ def header_text(
             Part(drafter if info else "", look.dim, 1),
             Part(state, look.dim, 0),
         ],
-        max(width * 5 // 8, 12),
+        max(width * 5 // 8 if width >= WIDE_CELLS else width // 2, 12),
         dot,
         look.faint,
     )
