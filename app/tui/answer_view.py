@@ -31,7 +31,9 @@ STOPPED = {
 class AnswerView:
     """The pieces of the answer in progress."""
 
-    def __init__(self, transcript: Transcript, name: str, at: str, mode: str) -> None:
+    def __init__(
+        self, transcript: Transcript, name: str, at: str, mode: str, place: str = ""
+    ) -> None:
         self._transcript = transcript
         self._thinking = ThinkingPiece(mode)
         self._thinking.is_streaming = True
@@ -40,7 +42,7 @@ class AnswerView:
         self._blocks: list[BlockPiece] = []
         self._text: list[str] = []
         self._message_id = ""
-        self._title = AnswerTitlePiece(name, at)
+        self._title = AnswerTitlePiece(name, at, place)
         transcript.append(self._title, self._thinking, self._tail)
 
     def belong_to(self, message_id: str) -> None:
@@ -107,20 +109,27 @@ class AnswerView:
         self._insert(finished_pieces(content, first_gap=gap))
 
 
-def pieces_of(entry: MessageEntry, name: str, at: str, mode: str) -> list[Piece]:
-    """The pieces of a message that is complete."""
-    pieces = _prompt_of(entry, at) if entry.role == "user" else _answer_of(entry, name, at, mode)
+def pieces_of(entry: MessageEntry, name: str, at: str, mode: str, place: str = "") -> list[Piece]:
+    """The pieces of a message that is complete.
+
+    Args:
+        entry: the message.
+        name: who answered.
+        at: when it was written, as it is shown.
+        mode: how thinking is shown.
+        place: which of the messages beside each other it is; empty when it stands alone.
+    """
+    if entry.role == "user":
+        pieces: list[Piece] = [PromptPiece(entry.content, at, place)]
+    else:
+        pieces = [AnswerTitlePiece(name, at, place), *_answer_of(entry, mode)]
     for piece in pieces:
         piece.message_id = entry.id
     return pieces
 
 
-def _prompt_of(entry: MessageEntry, at: str) -> list[Piece]:
-    return [PromptPiece(entry.content, at)]
-
-
-def _answer_of(entry: MessageEntry, name: str, at: str, mode: str) -> list[Piece]:
-    pieces: list[Piece] = [AnswerTitlePiece(name, at)]
+def _answer_of(entry: MessageEntry, mode: str) -> list[Piece]:
+    pieces: list[Piece] = []
     if entry.reasoning:
         pieces.append(ThinkingPiece(mode, entry.reasoning))
     pieces += finished_pieces(entry.content, first_gap=1 if entry.reasoning else 0)

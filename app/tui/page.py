@@ -29,25 +29,22 @@ class Page:
             pieces.append(NoticePiece("Demo model", DEMO_NOTICE))
         tree = session.tree()
         for entry in session.path_messages():
-            pieces += pieces_of(entry, name, self._label(entry, tree), mode)
+            at = self._clock.minute(entry.at)
+            pieces += pieces_of(entry, name, at, mode, _place(entry, tree))
         self._transcript.reset(pieces)
 
     def show_prompt(self, session: Session, entry: MessageEntry) -> None:
         """Show a message that was just sent, and follow what comes."""
-        self._transcript.append(*pieces_of(entry, "", self._label(entry, session.tree()), ""))
+        at, place = self._clock.minute(entry.at), _place(entry, session.tree())
+        self._transcript.append(*pieces_of(entry, "", at, "", place))
         self._transcript.follow()
-
-    def _label(self, entry: MessageEntry, tree: Tree) -> str:
-        """When it was written, and which of several beside each other it is."""
-        beside = [one.id for one in tree.siblings(entry.id)]
-        at = self._clock.minute(entry.at)
-        return _counted(beside.index(entry.id) + 1, len(beside), at) if entry.id in beside else at
 
     def answer_view(self, session: Session, info: EngineInfo | None) -> AnswerView:
         """Where an answer to come is shown."""
         number = session.tree().num_below(session.leaf) + 1
-        at = _counted(number, number, self._clock.minute(now()))
-        return AnswerView(self._transcript, _name(session, info), at, self._mode)
+        place = f"{number} of {number}" if number > 1 else ""
+        at = self._clock.minute(now())
+        return AnswerView(self._transcript, _name(session, info), at, self._mode, place)
 
     def notice(self, title: str, text: str, tone: Tone = "info", turn: Turn | None = None) -> None:
         """Show a notice: above what ``turn`` is writing, or at the end."""
@@ -66,8 +63,12 @@ class Page:
         return self._live.settings.chat.show_thinking
 
 
-def _counted(number: int, count: int, at: str) -> str:
-    return f"{number} of {count}  {at}" if count > 1 else at
+def _place(entry: MessageEntry, tree: Tree) -> str:
+    """Which of several messages beside each other it is; empty when it stands alone."""
+    beside = [one.id for one in tree.siblings(entry.id)]
+    if len(beside) < 2 or entry.id not in beside:
+        return ""
+    return f"{beside.index(entry.id) + 1} of {len(beside)}"
 
 
 def _name(session: Session, info: EngineInfo | None) -> str:
