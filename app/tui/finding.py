@@ -32,6 +32,7 @@ class Finding:
         self.bar.close()
         self._unfolded.clear()
         self._finder.look_for("")
+        self._transcript.follow_at_end()
         self._transcript.refresh()
         return True
 
