@@ -11,7 +11,7 @@ from app.plain.commands import act
 from app.plain.loading import load
 from app.plain.prompt import EditingReader, LineReader, Reader
 from app.plain.state import PlainState
-from app.report import OK, say
+from app.report import FAILED, OK, say
 from app.sessions.history import PromptHistory
 from app.slash import message_text, parse_slash
 from app.streams import is_terminal
@@ -71,6 +71,10 @@ def talk(state: PlainState, reader: Reader) -> int:
             return outcome.exit_code
     if state.session.messages and state.session.is_saved and state.settings.chat.save:
         say(f"The conversation is kept: qwen38 chat --resume {state.session.id}")
+    if not state.session.is_saved:
+        session = state.session
+        say(f"The conversation was not saved: {session.disk_problem} ({session.path}).")
+        return FAILED
     return OK
 
 

@@ -5,8 +5,10 @@ from app.tui.conversation import Conversation
 from app.tui.lines import Line, figures_text, header_text
 from app.tui.state import state_text
 from app.tui.theme import Look
+from app.visible import visible_line
 
 HINT_SECONDS = 4.0
+HINT_CELLS = 300
 TWICE_SECONDS = 1.5
 """How soon the second press of a key has to follow the first."""
 
@@ -28,7 +30,7 @@ class Frame:
 
     def hint(self, sentence: str) -> None:
         """Say something for a few seconds from the next paint on."""
-        self._hint = sentence
+        self._hint = visible_line(sentence, HINT_CELLS)
         self._hint_until = self._clock.seconds() + HINT_SECONDS
 
     def is_second(self, what: str, seconds: float = TWICE_SECONDS) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from app.live import LiveSettings
 from app.opening import Opener
+from app.report import FAILED, OK, say
 from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
@@ -41,6 +42,9 @@ def run_chat(
         recorder: takes the timing of what that engine answers.
         prompts: sent by themselves, one after the other.
 
+    Returns:
+        1 when the disk refused the conversation, 128 + the signal that ended the chat.
+
     Raises:
         SessionError: the conversation to resume does not exist or does not read.
         Exception: whatever ended the screen unforeseen, once the terminal is as before.
@@ -67,7 +71,7 @@ def run_chat(
         _say_farewell(app.chat.session)
     if app.failure is not None:
         raise app.failure
-    return app.return_code or 0
+    return app.return_code or (OK if app.chat.session.is_saved else FAILED)
 
 
 async def _run(app: ChatApp, *, mouse: bool) -> None:
@@ -105,6 +109,9 @@ def farewell(session: Session) -> str:
 
 def _say_farewell(session: Session) -> None:
     if not session.messages:
+        return
+    if not session.is_saved:
+        say(f"The conversation was not saved: {session.disk_problem} ({session.path}).")
         return
     try:
         sys.stdout.write(farewell(session))
