@@ -16,7 +16,7 @@ from engine.bench_model import BenchModel, Progress, any_ids, draw_model
 from engine.errors import RequestError
 from engine.linear_path import KernelError, choose_linear_path
 from engine.model.config import ModelConfig, config_of_shape
-from engine.model.decoder import PREFILL_CHUNK_TOKENS, Model
+from engine.model.decoder import Model
 from engine.model.state import State
 from engine.model.tensors import expected_tensors, weight_part
 from engine.profile import Profile
@@ -105,7 +105,7 @@ def bench_prefill(
         progress(f"prompts of {length:,} tokens")
         timings.append(_time_length(bench, state, length, num_repetitions))
     return bench.facts | {
-        "chunk_tokens": PREFILL_CHUNK_TOKENS,
+        "chunk_tokens": bench.model.chunk_tokens,
         "repetitions": num_repetitions,
         "clock": "device events" if device == "cuda" else "host",
         "first_token_clock": "host, until the token is read",
@@ -144,7 +144,7 @@ def _time_length(
             )
     ms = statistics.median(one.ms for one in timed)
     weight_bytes = bench.model.weights.part_bytes["weights"]
-    chunks = -(-length // PREFILL_CHUNK_TOKENS)
+    chunks = -(-length // bench.model.chunk_tokens)
     gb_s = weight_bytes * chunks / ms / 1e6
     return PrefillTiming(
         tokens=length,
@@ -167,7 +167,7 @@ def _read(model: Model, state: State, ids: Sequence[int]) -> _Read:
     began_s = time.perf_counter()
     watch = _Stopwatch(model.device)
     watch.mark()
-    hidden = model.prefill(ids, state, chunk_tokens=PREFILL_CHUNK_TOKENS)
+    hidden = model.prefill(ids, state)
     watch.mark()
     token_id = chooser.choose(model.logits(hidden[-1:])[0], len(ids))
     first_token_ms = (time.perf_counter() - began_s) * 1e3

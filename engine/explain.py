@@ -14,9 +14,9 @@ from engine.errors import CheckpointError
 from engine.linear_path import facts_of
 from engine.locate import choose
 from engine.model.checkpoint import open_checkpoint
+from engine.model.chunk import NUM_ROWS
 from engine.model.config import ModelConfig, config_of_shape
 from engine.model.config_file import read_config
-from engine.model.decoder import PREFILL_CHUNK_TOKENS
 from engine.model.groups import group_of
 from engine.model.tensors import TensorSpec, expected_tensors, format_of
 from engine.open import choose_device
@@ -33,8 +33,8 @@ Phase = Literal["round", "chunk"]
 Stored = Callable[[str, TensorSpec], WeightFormat]
 """The format that a matrix is stored in, by canonical name."""
 
-ROWS: dict[Phase, int] = {"round": MAX_NODES, "chunk": PREFILL_CHUNK_TOKENS}
-"""The most rows of a call."""
+ROWS: dict[Phase, tuple[int, ...]] = {"round": tuple(range(1, MAX_NODES + 1)), "chunk": NUM_ROWS}
+"""The rows that a call may have."""
 
 _MEMBER_ROWS = {NAMES[kind]: rows for kind, rows in MEMBER_ROWS.items()}
 
@@ -205,7 +205,7 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
     for product in _matrices(subject, joined=here.packs):
         yield from _product(phase, product, here)
     for operation, of in _OPERATIONS[phase]:
-        one = here.choose(operation, ROWS[phase])
+        one = here.choose(operation, ROWS[phase][-1])
         yield Explained(phase, operation, counts[of], one.name, one.build, one.reason)
     if phase == "round":
         yield _head(subject, here)
@@ -222,11 +222,11 @@ def _product(phase: Phase, product: _Product, here: Here) -> Iterator[Explained]
         yield Explained(phase, name, product.times, one.name, one.build, reason)
 
 
-def _ranges(most: int, here: Here) -> list[tuple[int, int]]:
-    """Ranges of rows, 1 to ``most``, whose products have one kernel; both ends count."""
+def _ranges(rows: Sequence[int], here: Here) -> list[tuple[int, int]]:
+    """Ranges of ``rows`` whose products have one kernel; both ends count."""
     found: list[tuple[int, int]] = []
     before = ""
-    for num_rows in range(1, most + 1):
+    for num_rows in rows:
         kernel = here.choose("product", num_rows).kernel
         start = found.pop()[0] if kernel == before else num_rows
         found.append((start, num_rows))

@@ -5,7 +5,7 @@ attention. Its cut points are a function of where the reading began, so a range 
 be read again to the same bits.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 
@@ -19,24 +19,45 @@ from engine.model.weights import AttentionWeights, DeltaWeights, ModelWeights
 from kernels.attention.prefill import attention_prefill
 from kernels.attention.prep import attention_prep
 from kernels.attention.reference import gate_reference
+from kernels.common.staged import StagedTable
 from kernels.conv.prefill import conv_prefill
 from kernels.delta.prefill import delta_prefill
 from kernels.embed.op import embed
 
+CHUNK_TOKENS_ON_KERNELS = 1024
+"""Tokens of a prefill chunk by the kernels: from here on more rows gain a product some percent, and
+a person who stops waits for the end of a chunk."""
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a chunk stands in its text.
+NUM_ROWS = (64, 128, 192, 256, 384, 512, 768, CHUNK_TOKENS_ON_KERNELS)
+"""Rows that a chunk is computed with, padding among them: a captured graph each."""
+
+
+class ChunkInputs:
+    """The numbers of a chunk in device memory, at fixed addresses: one copy brings them all.
 
     Attributes:
-        start: positions before it.
-        on_device: int32 [1], the same number.
-        tables: cosines and sines of all positions, bf16 [positions, R].
+        ids: int32 [1024], the token of each row; any behind the text.
+        start: int32 [1], positions before the chunk.
+        length: int32 [1], its tokens.
+        rows: int32 [2], 0 and ``length``.
+        positions: int32 [2], 0 and the positions behind the chunk.
     """
 
-    start: int
-    on_device: torch.Tensor
-    tables: tuple[torch.Tensor, torch.Tensor]
+    def __init__(self, device: torch.device) -> None:
+        self._table = StagedTable(CHUNK_TOKENS_ON_KERNELS + 5, device)
+        values = self._table.values
+        numbers, self.ids = values[:5], values[5:]
+        self.start, self.rows, self.positions = numbers[:1], numbers[1:3], numbers[3:]
+        self.length = self.rows[1:]
+
+    def load(self, ids: Sequence[int], start: int) -> None:
+        """Bring a chunk's numbers to the device, in the order of the current stream."""
+        self._table.load((start, 0, len(ids), 0, start + len(ids), *ids))
+
+
+def num_rows_for(num_tokens: int) -> int:
+    """Rows that a chunk of ``num_tokens`` is computed with: the fewest there are graphs for."""
+    return next(one for one in NUM_ROWS if one >= num_tokens)
 
 
 def run_chunk(
@@ -44,26 +65,25 @@ def run_chunk(
     weights: ModelWeights,
     tables: tuple[torch.Tensor, torch.Tensor],
     state: RoundState,
-    ids: torch.Tensor,
-) -> torch.Tensor:
-    """Read tokens that follow a state's.
+    inputs: ChunkInputs,
+    out: torch.Tensor,
+) -> None:
+    """Read tokens that follow a state's; safe in graph capture.
+
+    Rows behind the text are computed and leave nothing: their keys lie behind those of the text,
+    where the next rows write theirs, and zeros meet the recurrent state.
 
     Args:
         config: the model's numbers.
         weights: packed.
         tables: cosines and sines of all positions, bf16 [positions, R].
-        state: `begin_chunk` was called; advanced by all rows.
-        ids: int32 [T].
-
-    Returns:
-        bf16 [T, D] after the final norm.
+        state: settled; its tensors are advanced by the text, its length is the caller's to move.
+        inputs: of the chunk.
+        out: bf16 [T, D] to write: rows after the final norm, T one of ``NUM_ROWS``.
     """
     eps = config.rms_norm_eps
-    place = Place(state.length, state.inputs.start, tables)
-    stream = torch.empty(
-        (ids.shape[0], config.hidden_size), dtype=torch.bfloat16, device=ids.device
-    )
-    embed(ids, weights.embedding, out=stream)
+    stream = torch.empty_like(out)
+    embed(inputs.ids[: len(out)], weights.embedding, out=stream)
     layers = weights.layers
     following = [layer.input_norm for layer in layers[1:]] + [weights.norm]
     normed = rms_norm(stream, layers[0].input_norm, eps)
@@ -71,51 +91,46 @@ def run_chunk(
     for layer, next_norm in zip(layers, following, strict=True):
         if isinstance(layer.mixer, AttentionWeights):
             keys, values = state.kv.keys[num_attention], state.kv.values[num_attention]
-            mixed = attend_chunk(normed, layer.mixer, config, place, keys, values)
+            mixed = _attend(normed, layer.mixer, config, inputs, tables, keys, values)
             num_attention += 1
         else:
-            mixed = _advance(normed, layer.mixer, config, state, num_delta)
+            mixed = _advance(normed, layer.mixer, config, inputs, state, num_delta)
             num_delta += 1
         normed, stream = add_rms_norm(mixed, stream, layer.post_norm, eps)
         fed = feed_forward(normed, layer.mlp)
         normed, stream = add_rms_norm(fed, stream, next_norm, eps)
-    state.length += ids.shape[0]
-    return normed
+    out.copy_(normed)
 
 
-def attend_chunk(
+def _attend(
     x: torch.Tensor,
     weights: AttentionWeights,
     config: ModelConfig,
-    place: Place,
+    inputs: ChunkInputs,
+    tables: tuple[torch.Tensor, torch.Tensor],
     keys: torch.Tensor,
     values: torch.Tensor,
 ) -> torch.Tensor:
-    """Run an attention layer over normed rows: bf16 [T, D] -> bf16 [T, D].
-
-    Args:
-        x: bf16 [T, D].
-        weights: of the layer.
-        config: the model's numbers.
-        place: of the rows.
-        keys: bf16 [G, capacity, d]; rows [start, start + T) are written.
-        values: bf16 [G, capacity, d]; the same rows are written.
-    """
+    """Run an attention layer over normed rows, and write their keys and values into the store."""
     num_rows, width = x.shape[0], config.head_dim
-    end = place.start + num_rows
     both, key, value = products(x, weights.q, weights.k, weights.v)
     query = x.new_empty((num_rows, config.num_heads, width))
     attention_prep(
-        both, key, value, weights.q_norm, weights.k_norm, *place.tables, place.on_device, None,
+        both, key, value, weights.q_norm, weights.k_norm, *tables, inputs.start, None,
         keys, values, out=query, eps=config.rms_norm_eps,
     )  # fmt: skip
-    mixed = attention_prefill(query, keys[:, :end], values[:, :end])
+    mixed = attention_prefill(query, keys, values, inputs.rows, inputs.positions)
     gate = both.view(num_rows, -1, 2 * width)[..., width:]
     return product(gate_reference(mixed, gate).view(num_rows, -1), weights.o)
 
 
 def _advance(
-    x: torch.Tensor, weights: DeltaWeights, config: ModelConfig, state: RoundState, index: int
+    x: torch.Tensor,
+    weights: DeltaWeights,
+    config: ModelConfig,
+    inputs: ChunkInputs,
+    state: RoundState,
+    index: int,
 ) -> torch.Tensor:
     """Run a gated delta layer over normed rows: bf16 [T, D] -> bf16 [T, D]."""
     num_rows = x.shape[0]
@@ -130,7 +145,7 @@ def _advance(
     tails = state.tails[index]
     conv_prefill(
         raw, ab, weights.conv, weights.decay_rate, weights.dt_bias, tails[0],
-        q=q, k=k, v=v, g=g, beta=beta, tail_out=tails[0],
+        q=q, k=k, v=v, g=g, beta=beta, tail_out=tails[0], length=inputs.length,
     )  # fmt: skip
     tails[1] = tails[0]
     out = delta_prefill(q, k, v, g, beta, state.recurrent[index])

@@ -26,13 +26,19 @@ from engine.model.weights import AttentionWeights, ModelWeights
 from engine.types import Sampling
 
 PREFILL_CHUNK_TOKENS = 256
-"""Tokens of a prefill chunk: enough rows for library products, short enough to stop in time."""
+"""Tokens of a prefill chunk in plain torch: enough rows for library products, short enough to stop
+in time."""
 
 
 class Model:
-    """A loaded model. It holds weights only; what a conversation leaves behind is a `State`."""
+    """A loaded model. It holds weights only; what a conversation leaves behind is a `State`.
+
+    Attributes:
+        chunk_tokens: that a chunk of prefill has at most.
+    """
 
     def __init__(self, config: ModelConfig, weights: ModelWeights, generation: Generation) -> None:
+        self.chunk_tokens = PREFILL_CHUNK_TOKENS
         self.config = config
         self.weights = weights
         self.stop_ids: tuple[int, ...] = generation.stop_ids
@@ -64,27 +70,31 @@ class Model:
 
     @torch.inference_mode()
     def prefill(
-        self, ids: Sequence[int], state: State, *, chunk_tokens: int = PREFILL_CHUNK_TOKENS
+        self, ids: Sequence[int], state: State, *, chunk_tokens: int | None = None
     ) -> torch.Tensor:
         """Read many tokens, in chunks counted from the state's length at the call.
 
         Args:
             ids: T tokens.
             state: advanced chunk by chunk.
-            chunk_tokens: a multiple of 64.
+            chunk_tokens: a multiple of 64 up to ``self.chunk_tokens``, which None takes.
 
         Returns:
             bf16 [T, D] after the final norm.
 
         Raises:
             RequestError: a token is outside the vocabulary, or the state has no room.
-            ValueError: ``chunk_tokens`` is no multiple of 64.
+            ValueError: ``chunk_tokens`` is no multiple of 64, or too many.
 
         Numerics:
             Products over a chunk's rows, the delta rule in chunks of 64.
         """
-        if chunk_tokens <= 0 or chunk_tokens % CHUNK_TOKENS:
-            raise ValueError(f"prefill: chunk_tokens is {chunk_tokens}, no multiple of 64")
+        chunk_tokens = self.chunk_tokens if chunk_tokens is None else chunk_tokens
+        if not 0 < chunk_tokens <= self.chunk_tokens or chunk_tokens % CHUNK_TOKENS:
+            raise ValueError(
+                f"prefill: chunk_tokens is {chunk_tokens}, not a multiple of 64 up to "
+                f"{self.chunk_tokens}"
+            )
         self._expect_ids(ids)
         state.kv.reserve(state.length + len(ids), state.length)
         hidden: list[torch.Tensor] = []

@@ -1,10 +1,11 @@
 """A model whose layers run by the kernels, over packed weights."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 
-from engine.model.chunk import run_chunk
+from engine.model.chunk import CHUNK_TOKENS_ON_KERNELS, ChunkInputs, num_rows_for, run_chunk
 from engine.model.config import ModelConfig
 from engine.model.decoder import Model
 from engine.model.draft_head import trim_head
@@ -20,7 +21,7 @@ from kernels.common.tree import plan_chain
 
 
 class KernelModel(Model):
-    """Decodes rounds of 1 to 32 rows and reads prompts in chunks; see ``Model``.
+    """Decodes rounds of 1 to 32 rows and reads prompts in captured chunks; see ``Model``.
 
     Args:
         config: the model's numbers.
@@ -38,7 +39,13 @@ class KernelModel(Model):
     ) -> None:
         super().__init__(config, weights, generation)
         self.launching = launching
+        self.chunk_tokens = CHUNK_TOKENS_ON_KERNELS
         self._notices: list[str] = []
+        self._chunk = ChunkInputs(self.device)
+        self._chunk_hidden = torch.empty(
+            (self.chunk_tokens, config.hidden_size), dtype=torch.bfloat16, device=self.device
+        )
+        self._chunk_graphs = self.new_graphs()
         if weights.mtp is None:
             return
         head = trim_head(weights.head)
@@ -79,10 +86,19 @@ class KernelModel(Model):
         assert isinstance(state, RoundState)
         if decode:
             return self._step(ids, state)
-        state.begin_chunk()
+        return self._read_chunk(ids, state)
+
+    def _read_chunk(self, ids: Sequence[int], state: RoundState) -> torch.Tensor:
+        num_rows = num_rows_for(len(ids))
+        state.settle()
+        self._chunk.load(ids, state.length)
+        hidden = self._chunk_hidden[:num_rows]
+        self._chunk_graphs.serve(self.addresses(state))
         tables = self._rope.angles(0, state.kv.capacity)
-        rows = torch.tensor(ids, dtype=torch.int32, device=self.device)
-        return run_chunk(self.config, self.weights, tables, state, rows)
+        launch = partial(run_chunk, self.config, self.weights, tables, state, self._chunk, hidden)
+        self._chunk_graphs.run(num_rows, launch, f"a chunk of {num_rows} rows of a prompt")
+        state.length += len(ids)
+        return hidden[: len(ids)].clone()
 
     def _step(self, ids: Sequence[int], state: RoundState) -> torch.Tensor:
         """A round of one row, launched one by one."""

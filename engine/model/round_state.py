@@ -124,11 +124,6 @@ class RoundState(State):
             advanced=True,
         )  # fmt: skip
 
-    def begin_chunk(self) -> None:
-        """Settle, and tell the device where a chunk of prefill begins."""
-        self.settle()
-        self.inputs.load((), self.inputs.tree.plan, self.length, self.parity, ())
-
     def settle(self) -> None:
         """Fold the pending rows into states and tails, so that those stand for all tokens read."""
         if not self.pending:

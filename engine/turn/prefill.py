@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from engine.model.decoder import PREFILL_CHUNK_TOKENS, Model
+from engine.model.decoder import Model
 from engine.turn.clock import wait_for
 from engine.turn.memory import Memory
 from engine.types import PromptProgressed
@@ -15,7 +15,7 @@ def read_prompt(
 ) -> Iterator[PromptProgressed]:
     """Read the part of ``ids`` that memory does not hold yet.
 
-    Chunks are cut at multiples of ``PREFILL_CHUNK_TOKENS`` from where memory ends. Once ``stop`` is
+    Chunks are cut at multiples of ``model.chunk_tokens`` from where memory ends. Once ``stop`` is
     set no further chunk begins; memory then holds what was read.
 
     Args:
@@ -31,10 +31,10 @@ def read_prompt(
     began_s = time.perf_counter()
     while not stop.is_set():
         start = len(memory.ids)
-        chunk = ids[start : start + PREFILL_CHUNK_TOKENS]
+        chunk = ids[start : start + model.chunk_tokens]
         if chunk:
-            hidden = model.prefill(chunk, memory.state, chunk_tokens=PREFILL_CHUNK_TOKENS)
-            memory.read(chunk, hidden, "prefill", PREFILL_CHUNK_TOKENS)
+            hidden = model.prefill(chunk, memory.state)
+            memory.read(chunk, hidden, "prefill", model.chunk_tokens)
             wait_for(model.device)  # or the rate would be that of asking
         num_held = len(memory.ids)
         elapsed_s = max(time.perf_counter() - began_s, 1e-9)

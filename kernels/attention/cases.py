@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from kernels.attention import prep_cases
+from kernels.attention.prefill_laws import LAWS as PREFILL_LAWS
 from kernels.attention.prep_laws import LAWS as PREP_LAWS
 from kernels.attention.prep_timed import timed_prep
 from kernels.attention.verify_laws import LAWS as VERIFY_LAWS
@@ -66,6 +67,6 @@ FAMILY = Family(
         "attention_compact": Op(run_compact, truth_compact),
     },
     cases=(*prep_cases.CASES, *_anywhere(), *_on_gpu()),
-    laws=(*PREP_LAWS, *VERIFY_LAWS),
+    laws=(*PREP_LAWS, *VERIFY_LAWS, *PREFILL_LAWS),
     timed=_timed,
 )

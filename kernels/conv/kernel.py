@@ -193,10 +193,10 @@ def _chain_row(x_ptr, tail_ptr, at, stride_x_row, channels, mask, WIDTH: constex
 
 @triton.jit
 def _store_gates(
-    ab_ptr, decay_rate_ptr, dt_bias_ptr, g_ptr, beta_ptr, rows, num_rows, stride_ab_row,
+    ab_ptr, decay_rate_ptr, dt_bias_ptr, g_ptr, beta_ptr, rows, length, num_rows, stride_ab_row,
     VALUE_HEADS: constexpr, HEAD_LANES: constexpr,
 ) -> None:  # fmt: skip
-    """Write the log decays and write shares of int64 rows [ROWS, 1]."""
+    """Write the log decays and write shares of int64 rows [ROWS, 1]; zeros from `length` on."""
     lanes = tl.arange(0, HEAD_LANES)[None, :]
     known = lanes < VALUE_HEADS
     mask = (rows < num_rows) & known
@@ -204,8 +204,11 @@ def _store_gates(
     b = tl.load(ab_ptr + rows * stride_ab_row + VALUE_HEADS + lanes, mask=mask, other=0.0)
     rate = tl.load(decay_rate_ptr + lanes, mask=known, other=0.0)
     bias = tl.load(dt_bias_ptr + lanes, mask=known, other=0.0)
-    tl.store(g_ptr + rows * VALUE_HEADS + lanes, log_decay(a, rate, bias), mask=mask)
-    tl.store(beta_ptr + rows * VALUE_HEADS + lanes, write_share(b), mask=mask)
+    is_text = rows < length
+    g = tl.where(is_text, log_decay(a, rate, bias), 0.0)
+    tl.store(g_ptr + rows * VALUE_HEADS + lanes, g, mask=mask)
+    beta = tl.where(is_text, write_share(b), 0.0)
+    tl.store(beta_ptr + rows * VALUE_HEADS + lanes, beta, mask=mask)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -222,6 +225,7 @@ def conv_prefill_kernel(
     g_ptr,  # fp32 [T, H]
     beta_ptr,  # bf16 [T, H]
     tail_out_ptr,  # bf16 [3, C]
+    length_ptr,  # int32 [1], or any pointer where HAS_LENGTH is false
     num_rows,
     stride_x_row,
     stride_ab_row,
@@ -233,6 +237,7 @@ def conv_prefill_kernel(
     HEAD_LANES: constexpr,
     D: constexpr,
     ROWS: constexpr,
+    HAS_LENGTH: constexpr,
 ) -> None:
     """Write one head of a block of rows, or their gates; the first block writes the tail.
 
@@ -242,10 +247,13 @@ def conv_prefill_kernel(
     WIDTH: constexpr = (2 * KEY_HEADS + VALUE_HEADS) * D
     head = tl.program_id(1)
     rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
+    length = num_rows
+    if HAS_LENGTH:
+        length = tl.load(length_ptr)
     if head == 2 * KEY_HEADS + VALUE_HEADS:
         _store_gates(
-            ab_ptr, decay_rate_ptr, dt_bias_ptr, g_ptr, beta_ptr, rows, num_rows, stride_ab_row,
-            VALUE_HEADS, HEAD_LANES,
+            ab_ptr, decay_rate_ptr, dt_bias_ptr, g_ptr, beta_ptr, rows, length, num_rows,
+            stride_ab_row, VALUE_HEADS, HEAD_LANES,
         )  # fmt: skip
     else:
         within = tl.arange(0, D)[None, :]
@@ -257,6 +265,7 @@ def conv_prefill_kernel(
         first = _chain_row(x_ptr, tail_in_ptr, rows - 1, stride_x_row, channels, mask, WIDTH)
         newest = tl.load(x_ptr + rows * stride_x_row + channels, mask=mask, other=0.0)
         y = _convolve(third, second, first, newest, packed)
+        y = tl.where(rows < length, y, 0.0)
 
         key_head, value_head = head - KEY_HEADS, head - 2 * KEY_HEADS
         q_at = rows * stride_q_row + head * D + within
@@ -269,7 +278,7 @@ def conv_prefill_kernel(
         if tl.program_id(0) == 0:
             last = tl.arange(0, 4)[:, None].to(tl.int64)
             kept = (last < 3) & (within < D)
-            at = num_rows - 3 + last
+            at = length - 3 + last
             row = _chain_row(x_ptr, tail_in_ptr, at, stride_x_row, channels, kept, WIDTH)
             tl.debug_barrier()
             tl.store(tail_out_ptr + last * WIDTH + channels, row, mask=kept)

@@ -84,7 +84,11 @@ def _fold_differs(device: str) -> str | None:
 
 
 def _prefill(
-    layer: Layer, x: torch.Tensor, ab: torch.Tensor, tail: torch.Tensor
+    layer: Layer,
+    x: torch.Tensor,
+    ab: torch.Tensor,
+    tail: torch.Tensor,
+    length: torch.Tensor | None = None,
 ) -> dict[str, torch.Tensor]:
     """Run conv_prefill into views of one tensor; the tail is written in place."""
     half = layer.key_heads * layer.width
@@ -98,7 +102,7 @@ def _prefill(
     q, k, v = parts
     conv_prefill(
         x, ab, layer.weight, layer.decay_rate, layer.dt_bias, tail, q=q, k=k, v=v, g=g, beta=beta,
-        tail_out=tail,
+        tail_out=tail, length=length,
     )  # fmt: skip
     return {"q": q, "k": k, "v": v, "g": g, "beta": beta, "tail": tail}
 
@@ -123,6 +127,29 @@ def _cut_changes_bits(device: str) -> str | None:
         joined = {name: torch.cat([part[name] for part in parts]) for name in names}
         if fault := first_difference(joined | {"tail": moving}, whole, (*names, "tail")):
             return f"cut into {cuts}: {fault}"
+    return None
+
+
+def _padding_changes_bits(device: str) -> str | None:
+    """Compare a prefill of rows behind which padding stands, NaN even, with one of the rows alone.
+
+    Behind the rows all is zero, and the tail is theirs. The log decay as in `_cut_changes_bits`.
+    """
+    layer = small_layer(device, 5)
+    names = ("q", "k", "v", "beta", "g")[: 5 if interpreter.on_kernels(layer.weight) else 4]
+    for num_text in (1, 2, 3, 16, 40):
+        x, ab = layer.rows(40)
+        x[num_text:], ab[num_text:] = torch.nan, torch.nan
+        tail = layer.draw(3, layer.channels)
+        alone = _prefill(layer, x[:num_text], ab[:num_text], tail.clone())
+        length = torch.tensor([num_text], dtype=torch.int32, device=device)
+        padded = _prefill(layer, x, ab, tail, length)
+        rest = {name: padded[name][num_text:] for name in ("q", "k", "v", "beta", "g")}
+        if wrong := [name for name, rows in rest.items() if bool((rows != 0).any())]:
+            return f"{num_text} of 40 rows: {wrong[0]} of the padding is not zero"
+        text = {name: padded[name][:num_text] for name in names} | {"tail": padded["tail"]}
+        if fault := first_difference(text, alone, (*names, "tail")):
+            return f"{num_text} of 40 rows: {fault}"
     return None
 
 
@@ -224,6 +251,7 @@ LAWS = (
     Law("a row of a chain or tree is single steps along its path", _rows_differ_from_single_steps),
     Law("folded tails are those of the next round", _fold_differs),
     Law("a prefill may be cut anywhere, its tail in place", _cut_changes_bits),
+    Law("padding behind a prefill's rows changes nothing", _padding_changes_bits),
     Law("a prefill has the values of a verify", _prefill_differs_from_a_verify),
     Law("one graph serves every round", _captured_rounds_differ, cuda_only=True),
     Law("overlap with the kernel before changes no bit", _overlap_differs, cuda_only=True),

@@ -7,6 +7,7 @@ from kernels.common.expect import Axes
 from kernels.conv.arguments import (
     BF16,
     FP32,
+    INT32,
     TAPS,
     checked_layer,
     constants_of,
@@ -34,6 +35,7 @@ def conv_prefill(
     g: torch.Tensor,
     beta: torch.Tensor,
     tail_out: torch.Tensor,
+    length: torch.Tensor | None = None,
 ) -> None:
     """Convolve many rows of one text and compute their gates, for the chunks of the delta rule.
 
@@ -51,6 +53,9 @@ def conv_prefill(
         g: fp32 [T, H] to write: the log decay, at most zero.
         beta: bf16 [T, H] to write.
         tail_out: bf16 [3, C] to write, contiguous: the rows before the next call; may be tail_in.
+        length: int32 [1], the rows that are text, 1 to T, so that one captured launch serves many
+            lengths. Behind them zeros are written, which leave the delta rule's state as it is.
+            None: all T.
 
     Raises:
         TypeError: a dtype is not one of those above.
@@ -81,9 +86,12 @@ def conv_prefill(
     )
     for name, heads in (("q", q), ("k", k), ("v", v)):
         expect_contiguous("conv_prefill", **{f"{name}[0]": heads[:1]})
+    given = {} if length is None else {"length": length}
+    for name, tensor in given.items():
+        axes.tensor(name, tensor, ("one",), INT32, "pass a scalar in device memory")
     axes.same_device(
         x=x, ab=ab, weight=weight, decay_rate=decay_rate, dt_bias=dt_bias, tail_in=tail_in,
-        q=q, k=k, v=v, g=g, beta=beta, tail_out=tail_out,
+        q=q, k=k, v=v, g=g, beta=beta, tail_out=tail_out, **given,
     )  # fmt: skip
     num_rows, half = axes["T"], axes["G"] * axes["D"]
     if not num_rows:
@@ -98,13 +106,18 @@ def conv_prefill(
         decay, share = gates_reference(ab, decay_rate, dt_bias)
         g.copy_(decay)
         beta.copy_(share)
-        tail_out.copy_(torch.cat((tail_in, x[1 - TAPS :]))[1 - TAPS :])
+        num_read = num_rows if length is None else int(length)
+        for written in (q, k, v, g, beta):
+            written[num_read:] = 0
+        tail_out.copy_(torch.cat((tail_in, x[:num_read]))[1 - TAPS :])
         return
     from kernels.conv.kernel import conv_prefill_kernel
 
     grid = (-(-num_rows // PREFILL_ROWS), 2 * axes["G"] + axes["H"] + 1)
     conv_prefill_kernel[grid](
         x, ab, weight.view(torch.int64), decay_rate, dt_bias, tail_in, q, k, v, g, beta, tail_out,
-        num_rows, x.stride(0), ab.stride(0), q.stride(0), k.stride(0), v.stride(0),
-        **constants_of("conv_prefill", axes), ROWS=PREFILL_ROWS, **launch_options(4),
+        x if length is None else length, num_rows,
+        x.stride(0), ab.stride(0), q.stride(0), k.stride(0), v.stride(0),
+        **constants_of("conv_prefill", axes), ROWS=PREFILL_ROWS, HAS_LENGTH=length is not None,
+        **launch_options(4),
     )  # fmt: skip

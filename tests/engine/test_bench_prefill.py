@@ -37,9 +37,9 @@ def measure(monkeypatch):
 
 
 def test_figures_follow_from_the_time(measure):
-    result = measure([40, 300], repetitions=2)
+    result = measure([40, 1100], repetitions=2)
     held = weight_bytes(SMALL, FP8.formats, packed=True)["weights"]
-    assert [(one.tokens, one.chunks) for one in result["prompts"]] == [(40, 1), (300, 2)]
+    assert [(one.tokens, one.chunks) for one in result["prompts"]] == [(40, 1), (1100, 2)]
     for one in result["prompts"]:
         assert 0 < one.best_ms <= one.ms < one.first_token_ms
         assert one.tok_s == pytest.approx(one.tokens / one.ms * 1e3)
@@ -49,7 +49,7 @@ def test_figures_follow_from_the_time(measure):
         assert one.tflop_s == pytest.approx(2 * result["parameters"] * one.tokens / one.ms / 1e9)
     assert result["path"].startswith("kernels: ")
     assert "linear-1:" in result["arithmetic"]
-    assert (result["clock"], result["chunk_tokens"]) == ("host", 256)
+    assert (result["clock"], result["chunk_tokens"]) == ("host", 1024)
     assert "default tiles" in result["notices"][0]
     json.dumps(result | {"prompts": [asdict(one) for one in result["prompts"]]})
 

@@ -66,10 +66,10 @@ def test_products_are_named_with_size_format_and_why():
     assert "portable" in portable.reason
 
 
-def test_a_chunk_has_a_kernel_for_its_rest_as_well():
+def test_a_chunk_has_a_kernel_for_each_number_of_rows_it_may_have():
     found = told("27b", "fp8", on((9, 0)), "chunk")
-    assert found["out (fp8_block), 5,120 x 6,144, 1 to 32 rows"].kernel == "skinny_linear"
-    assert found["out (fp8_block), 5,120 x 6,144, 33 to 256 rows"].kernel == "middle_linear"
+    assert found["out (fp8_block), 5,120 x 6,144, 64 to 512 rows"].kernel == "middle_linear"
+    assert found["out (fp8_block), 5,120 x 6,144, 768 to 1024 rows"].kernel == "expanded_linear"
     assert found["delta rule of a chunk"].kernel == "delta_prefill"
 
 

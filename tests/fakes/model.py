@@ -148,6 +148,7 @@ class FakeModel:
         self.follow = follow
         self.config = SimpleNamespace(vocab_size=vocab_size, max_position_embeddings=1 << 20)
         self.device = torch.device("cpu")
+        self.chunk_tokens = 256
         self.mtp = FakeMtp(self, guess) if guess is not None else None
         self.fails_at: int | None = None
         self.num_steps = 0

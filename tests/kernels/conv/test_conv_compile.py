@@ -18,7 +18,7 @@ CAPABILITIES = (90, 121)
 HEADS = ((16, 48), (16, 32), (16, 16), (1, 3))
 """Key and value heads of 128: the 27B, its siblings, the demo model."""
 
-INTEGERS = ("parity_ptr", "num_pending_ptr", "pending_rows_ptr", "parents_ptr")
+INTEGERS = ("length_ptr", "parity_ptr", "num_pending_ptr", "pending_rows_ptr", "parents_ptr")
 
 
 def type_of(name: str, op: str) -> str:
@@ -47,7 +47,7 @@ def compiled(
     constants, num_warps = {
         "conv_gates": (
             {**common, "PAIRS": 7, "Q_SCALE": 128**-0.5, "OVERLAP": overlap}, warps_of(rows)),
-        "conv_prefill": ({**common, "ROWS": PREFILL_ROWS}, 4),
+        "conv_prefill": ({**common, "ROWS": PREFILL_ROWS, "HAS_LENGTH": True}, 4),
         "conv_fold": ({"WIDTH": (2 * heads[0] + heads[1]) * 128, "LANES": FOLD_LANES}, 4),
     }[op]  # fmt: skip
     signature = {name: type_of(name, op) for name in names}
