@@ -44,19 +44,18 @@ class Frame:
         """Show how things are; ``standing_hint`` stands where no hint of the moment does."""
         seconds = self._clock.seconds()
         busy = "answering" if chat.is_busy else {"idle": "ready"}.get(chat.phase, chat.phase)
+        title = chat.session.title if chat.session.messages else "new conversation"
         hint = self._hint if seconds < self._hint_until else standing_hint
-        self.header.show(header_text(self._title(chat), chat.info, busy, width, look))
+        self.header.show(header_text(title, self._branch(chat), chat.info, busy, width, look))
         self.state.show(state_text(chat, seconds, hint, width, look))
         self.figures.show(figures_text(chat.rates, chat.info, width, look, live=chat.is_busy))
 
-    def _title(self, chat: Conversation) -> str:
-        """The conversation's title, and which of its branches this is when there are several."""
+    def _branch(self, chat: Conversation) -> str:
+        """Which of several branches is shown; counted again only when that may have changed."""
         session = chat.session
-        if not session.messages:
-            return "new conversation"
         place = (session.id, len(session.messages), session.leaf)
         if place != self._place and not chat.is_busy:
             number, count = session.tree().place(session.leaf)
             self._place = place
-            self._place_text = f" · branch {number} of {count}" if count > 1 else ""
-        return session.title + self._place_text
+            self._place_text = f"branch {number} of {count}" if count > 1 else ""
+        return self._place_text

@@ -77,8 +77,10 @@ def apart(left: Text, right: Text, width: int) -> Text:
     return Text.assemble(left, " " * space, right, no_wrap=True, end="")
 
 
-def header_text(title: str, info: EngineInfo | None, state: str, width: int, look: Look) -> Text:
-    """The first row: program, conversation, model."""
+def header_text(
+    title: str, place: str, info: EngineInfo | None, state: str, width: int, look: Look
+) -> Text:
+    """The first row: program, conversation, which of its branches (may be empty), model."""
     dot = f" {look.signs.dot} "
     model = visible(info.model) if info else ""
     right = fit(
@@ -91,8 +93,10 @@ def header_text(title: str, info: EngineInfo | None, state: str, width: int, loo
         dot,
         look.faint,
     )
-    room = max(width - right.cell_len - 12, 4)
-    left = Text.assemble((" qwen38", look.assistant), ("  " + clip(visible(title), room), look.dim))
+    place = f"{dot}{place}" if place else ""
+    room = max(width - right.cell_len - 12 - len(place), 4)
+    shown = clip(visible(title), room) + place
+    left = Text.assemble((" qwen38", look.assistant), (f"  {shown}", look.dim))
     right.append(" ")
     return apart(left, right, width)
 
