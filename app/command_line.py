@@ -21,6 +21,7 @@ from app.commands import (
     check,
     doctor,
     profiles,
+    quality,
     run,
     sessions,
     settings,
@@ -96,6 +97,7 @@ cli.command("profiles")(_ends_well(profiles.profiles))
 cli.command("settings")(_ends_well(settings.settings))
 cli.command("doctor")(_ends_well(doctor.doctor))
 cli.command("check")(_ends_well(check.check))
+cli.command("quality")(_ends_well(quality.quality))
 cli.command("trace")(_ends_well(trace.trace))
 cli.command("tune")(_ends_well(tune.tune))
 session_commands.command("list")(_ends_well(sessions.list_sessions))
@@ -110,16 +112,20 @@ bench_commands.command("ab")(_ends_well(bench_ab.bench_ab))
 cli.add_typer(bench_commands, name="bench")
 
 
-def with_resume_value(arguments: Sequence[str]) -> list[str]:
-    """Give a bare ``--resume`` the value that means the last conversation.
+def with_left_out_values(arguments: Sequence[str]) -> list[str]:
+    """Give options that may stand alone the value that they mean then.
 
-    The parser knows no option whose value may be left out.
+    ``--resume`` means the last conversation, ``--json`` of ``quality`` stdout; the parser knows no
+    option whose value may be left out.
     """
     given = list(arguments)
+    meant = {"--resume": chat.LATEST}
+    if given[:1] == ["quality"]:
+        meant["--json"] = str(quality.STDOUT)
     for index, word in enumerate(given):
         after = given[index + 1] if index + 1 < len(given) else "-"
-        if word == "--resume" and after.startswith("-"):
-            given[index] = f"--resume={chat.LATEST}"
+        if word in meant and after.startswith("-"):
+            given[index] = f"{word}={meant[word]}"
     return given
 
 
@@ -127,7 +133,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
     """Run a command line; returns the exit code of the process."""
     try:
         code: int = cli(
-            args=with_resume_value(arguments), prog_name="qwen38", standalone_mode=False
+            args=with_left_out_values(arguments), prog_name="qwen38", standalone_mode=False
         )
     except typer.TyperException as error:
         code = _refuse_usage(error)

@@ -45,6 +45,8 @@ SLASH_COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("find", "[TEXT]", "find a text in this conversation"),
     SlashCommand("copy", "[N] [code K]", "copy the Nth answer from the end, or its Kth code block"),
     SlashCommand("pager", "[N]", "open an answer, the Nth from the end, in your pager"),
+    SlashCommand("tokens", "[on|off]", "mark each token: drafted, corrected, bonus"),
+    SlashCommand("view", "[pane|lines|off|full]", "show the instruments another way"),
     SlashCommand("export", "[FILE]", "write the conversation as Markdown, or JSON for FILE.json"),
     SlashCommand("trace", "[FILE]", "write the timing of this conversation, for ui.perfetto.dev"),
     SlashCommand("quit", "", "leave; the conversation is kept"),

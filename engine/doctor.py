@@ -174,14 +174,16 @@ def _models(settings: Settings) -> Iterator[Finding]:
 def _chat(settings: Settings, choice: Choice, device: str, path: LinearPath) -> Finding:
     """Whether what chat would open reads and fits; raises the `EngineError` that it would meet."""
     config = read_config(choice.path)
-    checkpoint = open_checkpoint(choice.path, config)
+    checkpoint = open_checkpoint(choice.path, config, choice.overlay)
     Tokenizer.load(choice.path, config.vocab_size)
     tokens = min(settings.model.context_tokens, config.max_position_embeddings)
     plan = plan_memory(checkpoint, device, packed=path.is_packed, context_tokens=tokens)
     plan.expect_fit()
     if choice.is_demo:
         return Finding("chat", "note", "'qwen38 chat' opens the small demo model.", HOW_TO_GIVE)
-    return Finding("chat", "good", f"'qwen38 chat' opens {choice.path} with {choice.profile.name}.")
+    return Finding(
+        "chat", "good", f"'qwen38 chat' opens {choice.named} with {choice.profile.name}."
+    )
 
 
 def _kernels(path: LinearPath) -> Finding:

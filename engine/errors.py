@@ -3,6 +3,9 @@
 import difflib
 from collections.abc import Iterable
 
+MAX_LISTED = 48
+"""Names that a hint spells out; there are fewer settings."""
+
 
 class EngineError(Exception):
     """Base of every failure that is shown to a person.
@@ -69,9 +72,12 @@ class CancelledError(EngineError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint that names the closest known spelling of ``name``, or lists what is known."""
+    """Return a hint that names the closest known spelling of ``name``, or lists what is known.
+
+    A list of more than `MAX_LISTED` names helps nobody and is left out.
+    """
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if close:
         return f"Did you mean '{close[0]}'?"
-    return f"Known are: {', '.join(names)}." if names else ""
+    return f"Known are: {', '.join(names)}." if 0 < len(names) <= MAX_LISTED else ""

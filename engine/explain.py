@@ -4,13 +4,14 @@ Nothing is loaded: shapes and formats say what there is, `engine.dispatch` says 
 is not told: it runs the same operations on a layer of its own.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from engine.dispatch import Chosen, DeviceFacts, Operation, decoding_of, dispatch
 from engine.errors import CheckpointError
+from engine.formats_by_layer import Stored
 from engine.linear_path import facts_of
 from engine.locate import choose
 from engine.model.checkpoint import open_checkpoint
@@ -30,9 +31,6 @@ from kernels.linear.tile_choice import lookup
 from kernels.linear.weight import NAMES
 
 Phase = Literal["round", "chunk"]
-Stored = Callable[[str, TensorSpec], WeightFormat]
-"""The format that a matrix is stored in, by canonical name."""
-
 ROWS: dict[Phase, tuple[int, ...]] = {"round": tuple(range(1, MAX_NODES + 1)), "chunk": NUM_ROWS}
 """The rows that a call may have."""
 
@@ -152,12 +150,12 @@ def _subject(settings: Settings, shape: str | None) -> Subject:
     if shape is not None:
         return subject_of_shape(shape, get_profile(name or "fp8", profiles))
     try:
-        path = choose(settings, profiles).path
+        choice = choose(settings, profiles)
     except CheckpointError:
         if name is None or folder is not None:
             raise
         return subject_of_shape("27b", get_profile(name, profiles))
-    return subject_of_checkpoint(path)
+    return subject_of_checkpoint(choice.path, choice.overlay)
 
 
 def subject_of_shape(shape: str, profile: Profile) -> Subject:
@@ -171,15 +169,15 @@ def subject_of_shape(shape: str, profile: Profile) -> Subject:
     return Subject(title, config, lambda _, spec: format_of(spec, profile.formats))
 
 
-def subject_of_checkpoint(path: Path) -> Subject:
-    """A checkpoint on this machine, in the formats of its files.
+def subject_of_checkpoint(path: Path, overlay: Path | None = None) -> Subject:
+    """A checkpoint on this machine, in the formats of its files, those of an overlay first.
 
     Raises:
         CheckpointError: the files are refused.
     """
     config = read_config(path)
-    weights = open_checkpoint(path, config).weights
-    return Subject(str(path), config, lambda name, _: weights[name].format)
+    weights = open_checkpoint(path, config, overlay).weights
+    return Subject(str(overlay or path), config, lambda name, _: weights[name].format)
 
 
 def explain(subject: Subject, here: Here) -> list[Explained]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.errors import CheckpointError
 from engine.profile import FORMAT_BITS, Profile, get_profile, profile_folder
-from engine.settings.declared import Settings
+from engine.settings.declared import ModelSettings, Settings
 from engine.settings.environment import hugging_face_cache
 
 HOW_TO_GIVE = (
@@ -22,11 +22,20 @@ HOW_TO_GIVE_FOLDER = (
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What will be opened: a folder, the profile that reads it, and whether it is the demo."""
+    """What will be opened: a folder, the profile that reads it, and whether it is the demo.
+
+    ``overlay`` is a folder of part files whose matrices take the place of the folder's.
+    """
 
     path: Path
     profile: Profile
     is_demo: bool
+    overlay: Path | None = None
+
+    @property
+    def named(self) -> Path:
+        """The folder that a person would call the model."""
+        return self.overlay or self.path
 
 
 def cached_snapshot(repository: str, cache: Path) -> Path | None:
@@ -68,7 +77,7 @@ def choose(settings: Settings, profiles: Mapping[str, Profile]) -> Choice:
     cache = hugging_face_cache()
     wanted = get_profile(settings.model.profile, profiles) if settings.model.profile else None
     if settings.model.dir is not None:
-        return _named_folder(settings.model.dir, wanted, profiles)
+        return _named_folder(settings.model, settings.model.dir, wanted, profiles)
     if wanted is not None:
         path = weights_of(wanted, cache)
         if path is None:
@@ -88,7 +97,9 @@ def _smallest_real_first(profile: Profile) -> tuple[bool, int]:
     return bool(profile.embedded), FORMAT_BITS[profile.formats.mlp]
 
 
-def _named_folder(folder: Path, wanted: Profile | None, profiles: Mapping[str, Profile]) -> Choice:
+def _named_folder(
+    model: ModelSettings, folder: Path, wanted: Profile | None, profiles: Mapping[str, Profile]
+) -> Choice:
     if folder.is_file():
         raise CheckpointError(
             f"{folder} is a file, expected the folder of a checkpoint.",
@@ -96,6 +107,11 @@ def _named_folder(folder: Path, wanted: Profile | None, profiles: Mapping[str, P
         )
     if not folder.is_dir():
         raise CheckpointError(f"The model folder {folder} does not exist.", HOW_TO_GIVE)
+    if is_overlay(folder):
+        base = _base_of(folder, model.base, profiles)
+        return Choice(
+            base, wanted or _fitting_profile(base, profiles, folder), is_demo=False, overlay=folder
+        )
     if not (folder / "config.json").is_file():
         raise CheckpointError(
             f"{folder} holds no config.json, so it is no checkpoint.", HOW_TO_GIVE
@@ -105,8 +121,35 @@ def _named_folder(folder: Path, wanted: Profile | None, profiles: Mapping[str, P
     return Choice(folder, wanted or _fitting_profile(folder, profiles), is_demo=False)
 
 
-def _fitting_profile(folder: Path, profiles: Mapping[str, Profile]) -> Profile:
+def is_overlay(folder: Path) -> bool:
+    """Whether a folder holds weights but no config, so that they can only be parts of a model."""
+    return not (folder / "config.json").exists() and any(folder.glob("*.safetensors"))
+
+
+def _base_of(folder: Path, named: Path | None, profiles: Mapping[str, Profile]) -> Path:
+    """The release beneath part files."""
+    if named is not None:
+        if not (named / "config.json").is_file():
+            raise CheckpointError(
+                f"'model.base' is {named}, which holds no config.json.",
+                "Give the folder of a release, such as Qwen/Qwen3.8-27B-FP8.",
+            )
+        return named
+    release = profiles.get("fp8")
+    if release is not None and (found := weights_of(release, hugging_face_cache())):
+        return found
+    raise CheckpointError(
+        f"{folder} holds no config.json: such part files are laid over a release, and none is on "
+        "this machine.",
+        "Give its folder with the setting model.base, or download Qwen/Qwen3.8-27B-FP8 with the "
+        "Hugging Face tools.",
+    )
+
+
+def _fitting_profile(
+    folder: Path, profiles: Mapping[str, Profile], overlay: Path | None = None
+) -> Profile:
     # reads headers: imported only where a folder is opened, so that other commands start at once
     from engine.fitting_profile import fitting_profile
 
-    return fitting_profile(folder, profiles)
+    return fitting_profile(folder, profiles, overlay)

@@ -77,7 +77,7 @@ def open_engine(
     max_context_tokens = min(settings.model.context_tokens, config.max_position_embeddings)
     try:
         template.start()
-        checkpoint = open_checkpoint(choice.path, config)
+        checkpoint = open_checkpoint(choice.path, config, choice.overlay)
         notices = notices_of(choice, checkpoint, path)
         template.compile()
         packer = path.new_packer()
@@ -133,8 +133,8 @@ def engine_of(
         routing=routing,
     )
     info = EngineInfo(
-        model=choice.profile.title if choice.is_demo else model_name(choice.path),
-        path=str(choice.path),
+        model=choice.profile.title if choice.is_demo else model_name(choice.named),
+        path=str(choice.named),
         profile=choice.profile.name,
         device=model.device.type,
         num_parameters=model.num_parameters,
@@ -281,7 +281,7 @@ def formats_notice(choice: Choice, checkpoint: Checkpoint) -> str:
     if not differing:
         return ""
     return (
-        f"{choice.path} stores {', '.join(told)} matrices, where the profile "
+        f"{choice.named} stores {', '.join(told)} matrices, where the profile "
         f"'{choice.profile.name}' expects {', '.join(differing)}; they are served as they are "
         "stored."
     )

@@ -21,7 +21,9 @@ class RoundRecord:
     ``tested`` how many draft tokens the target looked at, ``accepted`` how many of them it agreed
     with. ``token_ids`` are the committed tokens (accepted + 1 unless the turn ended inside the
     round). ``ms`` holds the four ``PHASES`` in milliseconds, ``num_bytes`` the ``BYTE_PARTS`` the
-    kernels had to move. ``start_s`` counts from the start of the turn.
+    kernels had to move. ``start_s`` counts from the start of the turn. ``draft_ids`` are the tokens
+    that were proposed, of rows 1, 2, ...; ``draft_parents`` the row that each of them follows,
+    empty for a chain; a trace without text holds neither.
     """
 
     index: int
@@ -35,6 +37,8 @@ class RoundRecord:
     start_s: float
     ms: dict[str, float]
     num_bytes: dict[str, int]
+    draft_ids: tuple[int, ...] = ()
+    draft_parents: tuple[int, ...] = ()
 
     @property
     def round_ms(self) -> float:
@@ -62,8 +66,9 @@ class TurnRecord:
     """One answered request. Times in seconds, rates in tokens a second.
 
     ``decode_tok_s`` is (n - 1) / (time of last token - time of first token), 0 below two tokens;
-    ``ttft_s`` runs from the request to the first token out of the engine. ``logits`` is filled
-    only on demand and never serialised.
+    ``ttft_s`` runs from the request to the first token out of the engine. ``token_chars`` are the
+    characters that each token added to ``reasoning`` and ``text``, one behind the other; they are
+    empty where they are not known. ``logits`` is filled only on demand and never serialised.
     """
 
     text: str
@@ -80,6 +85,7 @@ class TurnRecord:
     ranges: tuple[RangeRecord, ...]
     seed: int
     error: str = ""
+    token_chars: tuple[int, ...] = ()
     logits: Any = field(default=None, repr=False, compare=False)
 
     def as_json(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -165,6 +165,13 @@ class ChatEngine(Protocol):
 
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
         """Number of prompt tokens that ``messages`` render to."""
+        ...
+
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        """What each id spells by itself, control tokens too; may be called from any thread.
+
+        Bytes that are no UTF-8 become U+FFFD. Empty strings where there is no tokenizer.
+        """
         ...
 
     def close(self) -> None:

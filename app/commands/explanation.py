@@ -19,11 +19,16 @@ COLUMNS = f"{'times':>5}  {'kernel':<24}{'in':<10}"
 def explanation(settings: "Settings", shape: str | None) -> dict[str, Any]:
     """What runs each operation of the model at hand, or of a shape, as JSON values."""
     from engine.explain import decisions, explain_here
+    from engine.formats_by_layer import formats_by_layer
 
     subject, here, explained = explain_here(settings, shape)
     return {
         "subject": subject.title,
         "target": here.facts.target,
+        "formats": [
+            asdict(one) | {"sentence": one.sentence}
+            for one in formats_by_layer(subject.config, subject.stored)
+        ],
         "decisions": {name: asdict(one) for name, one in decisions(here).items()},
         "operations": [asdict(one) for one in explained],
     }
@@ -35,6 +40,7 @@ def lines_of(told: dict[str, Any]) -> Iterator[str]:
     yield visible(f"What runs on {told['target']} for {told['subject']}:")
     for name, one in told["decisions"].items():
         yield f"{name:<9} {one['kernel']:<10} {one['reason']}"
+    yield f"{'stored':<9} {'; '.join(one['sentence'] for one in told['formats'])}"
     names = [one["operation"] for one in told["operations"]]
     width = 2 + max(map(len, (*names, *HEADINGS.values())))
     for phase, heading in HEADINGS.items():

@@ -11,7 +11,7 @@ from app.commands import options
 from app.report import OK
 from app.streams import write_data
 from app.visible import visible
-from engine.errors import RequestError
+from engine.errors import CheckpointError, RequestError
 from engine.locate import how_to_give
 from engine.profile import Profile, get_profile, load_profiles
 from engine.settings.declared import load_settings
@@ -44,6 +44,8 @@ def profiles(
 
     expected = expect_here(settings, chosen)
     tables = [_table(one, its) for one, its in zip(chosen, expected, strict=True)]
+    if name is not None:
+        tables[0]["stored_formats"] = _stored_formats(expected[0])
     if as_json:
         write_data(json.dumps(tables[0] if name else tables, default=str) + "\n")
     elif name is None:
@@ -88,6 +90,18 @@ def _table(profile: Profile, expected: "Expected") -> dict[str, Any]:
 
 
 HEADING = f"{'name':<10} {'memory':>9} {'a round':>9} {'tok/s':>12}  files"
+
+
+def _stored_formats(expected: "Expected") -> str:
+    """What the files that are here hold, layer by layer; empty without files that read."""
+    from engine.formats_by_layer import formats_of_folder
+
+    if expected.need.path is None or expected.need.problem:
+        return ""
+    try:
+        return "; ".join(one.sentence for one in formats_of_folder(expected.need.path))
+    except CheckpointError as problem:
+        return f"refused: {problem}"
 
 
 def _line(table: dict[str, Any]) -> str:
@@ -138,6 +152,7 @@ def _page(table: dict[str, Any]) -> list[str]:
         "",
         f"formats     {formats}; keys and values {table['kv_format']}",
         f"weights     {stored}, held as {held}",
+        *([f"stored      {table['stored_formats']}"] if table["stored_formats"] else []),
         f"memory      {memory}; {room}",
         f"a round     {table['round_bytes'] / 1e9:.2f} GB to move at {tokens:,} tokens, as stored",
         *_expected(table),

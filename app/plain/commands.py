@@ -14,6 +14,7 @@ from app.sessions.export import export_to
 from app.sessions.search import find_in
 from app.sessions.store import SessionError
 from app.slash import SlashCommand, help_text, typed_text
+from app.stats import stats_line
 from app.streams import write_control
 from app.trace.export import HOW_TO_OPEN, export_present
 from app.tui import clipboard
@@ -198,6 +199,16 @@ def _export(state: PlainState, argument: str) -> None:
     say(f"Written to {export_to(state.session, path)}.")
 
 
+def _tokens(_state: PlainState, _argument: str) -> None:
+    say("Tokens are marked on the full screen only; --json of 'qwen38 run' lists them by round.")
+
+
+def _view(state: PlainState, _argument: str) -> None:
+    path = state.session.path_messages()
+    record = next((one.record for one in reversed(path) if one.record is not None), None)
+    say(stats_line(record) if record is not None else "There is no answer yet.")
+
+
 def _trace(state: PlainState, argument: str) -> None:
     say(f"Written to {export_present(state.recorder, state.session, argument)}. {HOW_TO_OPEN}")
 
@@ -230,5 +241,7 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "copy": _copy,
     "export": _export,
     "trace": _trace,
+    "view": _view,
+    "tokens": _tokens,
     "quit": _quit,
 }

@@ -25,6 +25,7 @@ def pack(record: TurnRecord) -> dict[str, Any]:
     for name in ("ttft_s", "total_s", "prefill_tok_s", "decode_tok_s"):
         data[name] = round(data[name], 6)
     data["rounds"] = {"columns": COLUMNS, "rows": [row_of(one) for one in record.rounds]}
+    data["drafts"] = drafts_of(record.rounds)
     return data
 
 
@@ -36,6 +37,8 @@ def unpack(data: Mapping[str, Any], text: str, reasoning: str) -> TurnRecord | N
         table = fields.pop("rounds")
         ranges = tuple(RangeRecord(**one) for one in fields.pop("ranges"))
         rounds = rounds_of(table["columns"], table["rows"], ids)
+        rounds = with_drafts(rounds, fields.pop("drafts", ()))
+        fields["token_chars"] = tuple(cast("list[int]", fields.get("token_chars", ())))
         return TurnRecord(
             text=text, reasoning=reasoning, token_ids=ids, rounds=rounds, ranges=ranges, **fields
         )
@@ -80,3 +83,25 @@ def rounds_of(
         )
         begin = end
     return tuple(rounds)
+
+
+def drafts_of(rounds: Sequence[RoundRecord]) -> list[list[tuple[int, ...]]]:
+    """What was proposed, round by round: its ids, and of a tree the rows they follow."""
+    return [
+        [one.draft_ids, one.draft_parents] if one.draft_parents else [one.draft_ids]
+        for one in rounds
+    ]
+
+
+def with_drafts(
+    rounds: tuple[RoundRecord, ...], drafts: Sequence[Sequence[Sequence[int]]]
+) -> tuple[RoundRecord, ...]:
+    """The rounds with ``drafts_of``'s values; unchanged where those are of other rounds."""
+    if len(drafts) != len(rounds):
+        return rounds
+    ids = [tuple(int(one) for one in draft[0]) for draft in drafts]
+    parents = [tuple(int(one) for one in draft[1]) if draft[1:] else () for draft in drafts]
+    return tuple(
+        replace(one, draft_ids=proposed, draft_parents=follows)
+        for one, proposed, follows in zip(rounds, ids, parents, strict=True)
+    )

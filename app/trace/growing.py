@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast, get_args
 
-from app.sessions.turns import COLUMNS, rounds_of
+from app.sessions.turns import COLUMNS, rounds_of, with_drafts
 from app.trace.lines import FORMAT, Line
 from app.trace.traced import CUT_OFF, Chunk, Fact, Head, Notice, Piece, TracedTurn, TraceError
 from engine.records import FinishReason, TurnRecord
@@ -140,6 +140,7 @@ class _Growing:
         kept = line.get("ids")
         num_tokens = _count(line, "num_tokens", MAX_TURN_TOKENS)
         ids = (0,) * num_tokens if kept is None else tuple(int(one) for one in kept)
+        rounds = rounds_of(self._columns, self._rows, ids)
         return self._done(
             TurnRecord(
                 text=str(line.get("text", "")),
@@ -152,8 +153,9 @@ class _Growing:
                 total_s=_number(line, "total_s"),
                 prefill_tok_s=_number(line, "prefill_tok_s"),
                 decode_tok_s=_number(line, "decode_tok_s"),
-                rounds=rounds_of(self._columns, self._rows, ids),
+                rounds=with_drafts(rounds, line.get("drafts", ())),
                 ranges=(),
+                token_chars=tuple(int(one) for one in line.get("chars", ())),
                 seed=_count(line, "seed", MAX_SEED),
                 error=_text(line, "error"),
             )

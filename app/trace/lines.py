@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from app.sessions.turns import COLUMNS, row_of
+from app.sessions.turns import COLUMNS, drafts_of, row_of
 from app.trace.traced import Fact, Head
 from engine.records import RoundRecord, TurnRecord
 from engine.types import Channel, PromptProgressed
@@ -80,4 +80,5 @@ def end_line(record: TurnRecord, *, keep_text: bool) -> Line:
         line[name] = round(line[name], 6)
     if keep_text:
         line |= {"text": record.text, "reasoning": record.reasoning, "ids": record.token_ids}
+        line |= {"chars": record.token_chars, "drafts": drafts_of(record.rounds)}
     return line

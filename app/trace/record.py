@@ -9,7 +9,7 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -213,6 +213,10 @@ class TracedEngine:
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
         """Number of prompt tokens that ``messages`` render to."""
         return self._engine.count_tokens(messages)
+
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        """What each id spells by itself."""
+        return self._engine.token_texts(token_ids)
 
     def close(self) -> None:
         """Free what the engine holds."""

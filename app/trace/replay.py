@@ -54,6 +54,10 @@ class ReplayEngine:
         del messages
         return self._turns[max(self._next - 1, 0)].record.prompt_tokens
 
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        """A trace holds no tokenizer."""
+        return [""] * len(token_ids)
+
     def close(self) -> None:
         """Nothing to free."""
 
@@ -107,7 +111,12 @@ def timed_events(turn: TracedTurn) -> list[Timed]:
         found += [(one.at_s, TextArrived(one.text, one.channel)) for one in turn.pieces]
     else:
         found += _placeholders(record)
-        record = replace(record, text=placeholder(0, len(record.token_ids)))
+        num_tokens = len(record.token_ids)
+        record = replace(
+            record,
+            text=placeholder(0, num_tokens),
+            token_chars=tuple(len(placeholder(at, at + 1)) for at in range(num_tokens)),
+        )
     found += [(_end_s(one), RoundEnded(one)) for one in record.rounds]
     found.sort(key=lambda one: one[0])
     last_s = found[-1][0] if found else 0.0

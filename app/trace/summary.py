@@ -8,8 +8,8 @@ file and no screen.
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 
+from app.acceptance import Positions
 from app.trace.traced import TracedTurn
 from engine.records import PHASES, RoundRecord, TurnRecord
 
@@ -100,8 +100,7 @@ class _Sums:
         self.read_tokens = self.decoded_tokens = 0
         self.decode_s = 0.0
         self.num_rounds = self.tested = self.accepted = self.committed = self.num_bytes = 0
-        self.tested_at: list[int] = []
-        self.accepted_at: list[int] = []
+        self.positions = Positions()
         self.phase_ms: dict[str, float] = dict.fromkeys(PHASES, 0.0)
         self.round_ms: list[float] = []
         self.read_gb_s = 0.0
@@ -133,14 +132,11 @@ class _Sums:
         self.round_ms.append(one.round_ms)
         for name in PHASES:
             self.phase_ms[name] += one.ms[name]
-        if one.shape == "chain":  # in a tree a position is no place in a row
-            _count_to(self.tested_at, one.tested)
-            _count_to(self.accepted_at, one.accepted)
+        self.positions.add(one)
 
     def figures(self) -> Figures:
         rounds_ms = sum(self.phase_ms.values())
         total_ms, first_ms = self.total_s * 1e3, self.first_s * 1e3
-        pairs = zip_longest(self.accepted_at, self.tested_at, fillvalue=0)
         return Figures(
             num_turns=self.num_turns,
             prompt_tokens=self.prompt_tokens,
@@ -153,7 +149,7 @@ class _Sums:
             tested=self.tested,
             accepted=self.accepted,
             tokens_a_round=_ratio(self.committed, self.num_rounds),
-            accepted_by_position=tuple(_ratio(one, all_of) for one, all_of in pairs),
+            accepted_by_position=self.positions.shares,
             total_ms=total_ms,
             first_ms=first_ms,
             phase_ms=dict(self.phase_ms),
@@ -164,13 +160,6 @@ class _Sums:
             gb_s=_ratio(self.num_bytes / 1e6, rounds_ms),
             read_gb_s=self.read_gb_s,
         )
-
-
-def _count_to(counts: list[int], num: int) -> None:
-    """Add one to each of the first ``num`` counts."""
-    counts.extend([0] * (num - len(counts)))
-    for position in range(num):
-        counts[position] += 1
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -1,10 +1,12 @@
 """One turn on the transcript: pieces as text arrives, and their final form at the end."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from app.sessions.entries import MessageEntry
 from app.tui.answer import TailPiece, ThinkingPiece, finished_pieces
 from app.tui.blocks import Block, has_references
+from app.tui.instruments.comparison import spans_of
+from app.tui.instruments.tokens_piece import TokensPiece
 from app.tui.pieces import (
     AnswerTitlePiece,
     BlockPiece,
@@ -32,8 +34,13 @@ class AnswerView:
     """The pieces of the answer in progress."""
 
     def __init__(
-        self, transcript: Transcript, name: str, at: str, mode: str, place: str = ""
+        self,
+        transcript: Transcript,
+        title: AnswerTitlePiece,
+        mode: str,
+        by_token: Callable[[], bool],
     ) -> None:
+        self._by_token = by_token
         self._transcript = transcript
         self._thinking = ThinkingPiece(mode)
         self._thinking.is_streaming = True
@@ -42,7 +49,7 @@ class AnswerView:
         self._blocks: list[BlockPiece] = []
         self._text: list[str] = []
         self._message_id = ""
-        self._title = AnswerTitlePiece(name, at, place)
+        self._title = title
         transcript.append(self._title, self._thinking, self._tail)
 
     def belong_to(self, message_id: str) -> None:
@@ -77,11 +84,14 @@ class AnswerView:
         """Show the answer as it was kept, and how it went."""
         self._fold_thinking()
         content = visible(entry.content)
-        if content == "".join(self._text) and not has_references(content):
+        spans = spans_of(record) if self._by_token() and record is not None else []
+        if spans:
+            self._replace_blocks([TokensPiece(content, spans, gap=self._first_gap)])
+        elif content == "".join(self._text) and not has_references(content):
             for block in self._tail.cutter.finish():
                 self._seal(block)
         else:
-            self._replace_blocks(entry.content)
+            self._replace_blocks(finished_pieces(entry.content, first_gap=self._first_gap))
         self._transcript.changed(self._tail)
         self._insert(foot_of(entry, record, note))
         self._transcript.take_away(self._tail)
@@ -102,14 +112,25 @@ class AnswerView:
             piece.message_id = self._message_id
         self._transcript.insert_before(self._tail, *pieces)
 
-    def _replace_blocks(self, content: str) -> None:
+    @property
+    def _first_gap(self) -> int:
+        return 1 if self._thinking.source else 0
+
+    def _replace_blocks(self, fresh: Sequence[Piece]) -> None:
         for piece in self._blocks:
             self._transcript.take_away(piece)
-        gap = 1 if self._thinking.source else 0
-        self._insert(finished_pieces(content, first_gap=gap))
+        self._insert(fresh)
 
 
-def pieces_of(entry: MessageEntry, name: str, at: str, mode: str, place: str = "") -> list[Piece]:
+def pieces_of(
+    entry: MessageEntry,
+    name: str,
+    at: str,
+    mode: str,
+    place: str = "",
+    *,
+    by_token: bool = False,
+) -> list[Piece]:
     """The pieces of a message that is complete.
 
     Args:
@@ -118,21 +139,28 @@ def pieces_of(entry: MessageEntry, name: str, at: str, mode: str, place: str = "
         at: when it was written, as it is shown.
         mode: how thinking is shown.
         place: which of the messages beside each other it is; empty when it stands alone.
+        by_token: mark how the answer's tokens came.
     """
     if entry.role == "user":
         pieces: list[Piece] = [PromptPiece(entry.content, at, place)]
     else:
-        pieces = [AnswerTitlePiece(name, at, place), *_answer_of(entry, mode)]
+        title = AnswerTitlePiece(name, at, place)
+        pieces = [title, *_answer_of(entry, mode, by_token=by_token)]
     for piece in pieces:
         piece.message_id = entry.id
     return pieces
 
 
-def _answer_of(entry: MessageEntry, mode: str) -> list[Piece]:
+def _answer_of(entry: MessageEntry, mode: str, *, by_token: bool) -> list[Piece]:
     pieces: list[Piece] = []
     if entry.reasoning:
         pieces.append(ThinkingPiece(mode, entry.reasoning))
-    pieces += finished_pieces(entry.content, first_gap=1 if entry.reasoning else 0)
+    gap = 1 if entry.reasoning else 0
+    spans = spans_of(entry.record) if by_token and entry.record is not None else []
+    if spans:
+        pieces.append(TokensPiece(entry.content, spans, gap=gap))
+    else:
+        pieces += finished_pieces(entry.content, first_gap=gap)
     return [*pieces, *foot_of(entry, entry.record)]
 
 

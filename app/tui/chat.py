@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import TextArea
 
@@ -26,6 +27,8 @@ from app.tui.editor import edit_outside, read_outside
 from app.tui.find_bar import FindBar
 from app.tui.finding import Finding
 from app.tui.frame import Frame
+from app.tui.instruments.gauges import Gauges
+from app.tui.instruments.instruments import Instruments
 from app.tui.keymap import APP_BINDINGS, KEYS
 from app.tui.palette import system_commands
 from app.tui.state import complete, completion_hint
@@ -66,6 +69,8 @@ class ChatApp(App[None]):
         clock: Clock | None = None,
         recorder: Recorder | None = None,
         prompts: Iterable[str] = (),
+        *,
+        gauges: Gauges | None = None,
     ) -> None:
         super().__init__()
         for theme in THEMES:
@@ -76,6 +81,7 @@ class ChatApp(App[None]):
         self._clock = clock or Clock()
         self._transcript = Transcript(self._look_now())
         self._frame = Frame(self._clock)
+        self.instruments = Instruments(gauges or Gauges())
         self._prompts = deque(prompts)
         self.chat = Conversation(
             store, worker, self._transcript, live, self._clock, session, recorder
@@ -97,11 +103,13 @@ class ChatApp(App[None]):
     def compose(self) -> ComposeResult:
         """Put the parts together."""
         yield self._frame.header
-        yield self._transcript
+        with Horizontal(id="middle"):
+            yield self._transcript
+            yield self.instruments.pane
         yield self._finding.bar
         yield self._frame.state
         yield self._composer
-        yield self._frame.figures
+        yield self.instruments.lines
 
     def on_mount(self) -> None:
         """Show the conversation, then load the model beside it.
@@ -115,6 +123,7 @@ class ChatApp(App[None]):
         self._composer.put(self.chat.session.draft)
         self.chat.show()
         self.call_after_refresh(self._worker.start)
+        self.instruments.gauges.start()
         fps = self._live.settings.chat.fps or (10 if environment.over_ssh() else 20)
         self.set_interval(1 / fps, self.tick)
 
@@ -133,6 +142,7 @@ class ChatApp(App[None]):
     def _paint_frame(self) -> None:
         chat, width = self.chat, self.size.width
         self._frame.paint(chat, self._standing_hint(), width, self._transcript.look)
+        self.instruments.show(chat, self._transcript.look)
         self._desk.paint(width)
 
     def _standing_hint(self) -> str:
@@ -163,6 +173,7 @@ class ChatApp(App[None]):
         self.theme = NAMES[chat.theme]
         self.set_class(chat.ascii, "-ascii")
         self._transcript.set_look(self._look_now())
+        self.instruments.fit(chat.view, *self.size)
         self._transcript.show_thinking(chat.show_thinking)
 
     @on(TextArea.Changed)
@@ -178,6 +189,7 @@ class ChatApp(App[None]):
 
     def _fit(self) -> None:
         self._resize_box()
+        self.instruments.fit(self._live.settings.chat.view, *self.size)
         self._paint_frame()
 
     # messages

@@ -13,6 +13,7 @@ from app.slash import parse_slash
 from app.trace.export import HOW_TO_OPEN, export_present
 from app.tui.branch_commands import BranchCommands
 from app.tui.conversation import Conversation
+from app.tui.instruments.commands import InstrumentCommands
 from app.tui.screens.help import HelpScreen
 from app.tui.session_commands import SessionCommands
 from app.tui.talk_commands import TalkCommands
@@ -37,6 +38,7 @@ class Commands:
             "quit": lambda _: window.leave(),
             **SessionCommands(window, chat, store).table,
             **TalkCommands(window, chat, live).table,
+            **InstrumentCommands(window, chat, live).table,
             **BranchCommands(window, chat).table,
         }
 

@@ -4,6 +4,7 @@ An answer is on disk before it is shown complete. Knows the transcript it shows 
 key, no command and no layout.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from app.live import LiveSettings
@@ -58,12 +59,18 @@ class Conversation:
         self._refused = ""
         self._is_urgent = False
         self.info: EngineInfo | None = None
+        self.token_texts: Callable[[Sequence[int]], list[str]] = lambda ids: [""] * len(ids)
         self.session = session or self._fresh_session()
         self.phase: Phase = "loading"
         self.load: LoadProgressed | None = None
         self.rates: TurnRates | None = None
         self.queued = ""
         self.began_at = 0.0
+
+    @property
+    def records(self) -> list[TurnRecord]:
+        """The records of the answers of this branch that are complete, oldest first."""
+        return [one.record for one in self.session.path_messages() if one.record is not None]
 
     # what the person does
 
@@ -75,8 +82,8 @@ class Conversation:
     def show(self) -> None:
         """Show the whole conversation."""
         self._page.show(self.session, self.info)
-        record = self._last_record()
-        self.rates = rates_of(record) if record is not None else None
+        records = self.records
+        self.rates = rates_of(records[-1]) if records else None
         self.tell_warnings()
 
     def submit(self, text: str) -> bool:
@@ -191,6 +198,7 @@ class Conversation:
             case LoadProgressed():
                 self.load = event
             case EngineOpened():
+                self.token_texts = event.token_texts
                 self._opened(event.info)
             case OpenFailed():
                 self.phase = "unloaded"
@@ -318,7 +326,3 @@ class Conversation:
         self.session = session
         self._num_warnings = 0
         self.show()
-
-    def _last_record(self) -> TurnRecord | None:
-        records = [one.record for one in self.session.path_messages() if one.record is not None]
-        return records[-1] if records else None

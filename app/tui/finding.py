@@ -91,5 +91,5 @@ class Finding:
         look = self._transcript.look
         keys = ("Enter next", "Up back", "Esc closes") if self.bar.has_focus_within else ("n", "N")
         parts = [Part(sentence, look.text, 2), Part(f" {look.signs.dot} ".join(keys), look.dim, 1)]
-        room = self._transcript.size.width - BOX_CELLS
+        room = self._transcript.screen.size.width - BOX_CELLS
         self.bar.show_count(fit(parts, room, "  ", look.faint))

@@ -1,8 +1,8 @@
-"""The rows around the conversation: a header, what is going on, the figures; and short hints."""
+"""The rows around the conversation: a header, what is going on, and short hints."""
 
 from app.tui.clock import Clock
 from app.tui.conversation import Conversation
-from app.tui.lines import Line, figures_text, header_text
+from app.tui.lines import Line, header_text
 from app.tui.state import state_text
 from app.tui.theme import Look
 from app.visible import visible_line
@@ -18,9 +18,7 @@ class Frame:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.header, self.state, self.figures = (
-            Line(id=name) for name in ("header", "state", "figures")
-        )
+        self.header, self.state = (Line(id=name) for name in ("header", "state"))
         self._hint = ""
         self._hint_until = 0.0
         self._armed = ""
@@ -48,7 +46,6 @@ class Frame:
         hint = self._hint if seconds < self._hint_until else standing_hint
         self.header.show(header_text(title, self._branch(chat), chat.info, busy, width, look))
         self.state.show(state_text(chat, seconds, hint, width, look))
-        self.figures.show(figures_text(chat.rates, chat.info, width, look, live=chat.is_busy))
 
     def _branch(self, chat: Conversation) -> str:
         """Which of several branches is shown; counted again only when that may have changed."""

@@ -60,6 +60,8 @@ KEYS: tuple[Key, ...] = (
     Key("ctrl+p", "command_palette", "Ctrl+P", "every command, by name"),
     Key("f6", "run", "F6", "the branches of this conversation", "anywhere", "/tree"),
     Key("f1", "run", "F1", "this help", "anywhere", "/help"),
+    Key("f2", "run", "F2", "instruments: pane, lines, off, full screen", "anywhere", "/view"),
+    Key("f7", "run", "F7", "mark each token: as drafted, corrected, bonus", "anywhere", "/tokens"),
     Key("f8", "run", "F8", "write the timing trace of this conversation", "anywhere", "/trace"),
     Key("ctrl+l", "redraw", "Ctrl+L", "draw the screen anew"),
     Key("ctrl+q", "quit", "Ctrl+Q", "quit; Ctrl+D with an empty box does too", "anywhere",

@@ -1,4 +1,4 @@
-"""Rows of the frame: a header, a line that says what is going on, and the figures."""
+"""Rows of the frame: a header, and a line that says what is going on."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,10 @@ from rich.style import Style
 from rich.text import Text
 from textual.widget import Widget
 
-from app.tui.rates import TurnRates
 from app.tui.theme import Look
 from app.tui.wrap import clip
 from app.visible import visible
 from engine.types import EngineInfo
-
-BAR_CELLS = 8
 
 
 class Line(Widget):
@@ -99,59 +96,6 @@ def header_text(
     left = Text.assemble((" qwen38", look.assistant), (f"  {shown}", look.dim))
     right.append(" ")
     return apart(left, right, width)
-
-
-def figures_text(
-    rates: TurnRates | None, info: EngineInfo | None, width: int, look: Look, *, live: bool
-) -> Text:
-    """The last row: figures of this turn, or of the last one, dimmed."""
-    strong = look.good if live else look.dim
-    style = look.text if live else look.dim
-    dot = f" {look.signs.dot} "
-    parts: list[Part] = []
-    if rates is not None and rates.rounds:
-        parts += _speed(rates, strong, style)
-        parts += _acceptance(rates, style)
-    else:
-        parts.append(Part("no answer yet", look.dim, 1))
-    parts += _context(rates, info, look, style)
-    shown = fit(parts, width - 2, dot, look.faint)
-    return Text.assemble(" ", shown, no_wrap=True, end="")
-
-
-def _speed(rates: TurnRates, strong: Style, style: Style) -> list[Part]:
-    now, mean, ttft = rates.now_tok_s, rates.mean_tok_s, rates.ttft_s
-    return [
-        Part(f"{now:.1f} tok/s" if now is not None else "", strong, 9),
-        Part(f"mean {mean:.1f}" if mean is not None else "", style, 6),
-        Part(f"TTFT {ttft:.2f} s" if ttft is not None else "", style, 5),
-    ]
-
-
-def _acceptance(rates: TurnRates, style: Style) -> list[Part]:
-    share = rates.share_accepted
-    if share is None:
-        return []
-    accepted, tested = rates.num_accepted, rates.num_tested
-    a_round = rates.tokens_a_round or 0.0
-    return [
-        Part(f"accepted {accepted}/{tested} {share:.0%}", style, 7),
-        Part(f"{a_round:.2f} tokens a round", style, 3),
-    ]
-
-
-def _context(
-    rates: TurnRates | None, info: EngineInfo | None, look: Look, style: Style
-) -> list[Part]:
-    if info is None:
-        return []
-    used = rates.context_tokens if rates is not None else 0
-    share = used / max(info.max_context_tokens, 1)
-    tone = look.error if share >= 0.95 else look.notice if share >= 0.8 else style
-    filled = min(round(share * BAR_CELLS), BAR_CELLS)
-    bar = look.signs.full * filled + look.signs.empty * (BAR_CELLS - filled)
-    label = f"context {short(used)}/{short(info.max_context_tokens)} {share:.0%}"
-    return [Part(label, tone, 8), Part(bar, tone, 2)]
 
 
 def short(count: int) -> str:

@@ -7,7 +7,7 @@ from app.sessions.session import Session, now
 from app.sessions.tree import Tree
 from app.tui.answer_view import AnswerView, pieces_of
 from app.tui.clock import Clock
-from app.tui.pieces import NoticePiece, Piece, Tone
+from app.tui.pieces import AnswerTitlePiece, NoticePiece, Piece, Tone
 from app.tui.transcript import Transcript
 from app.tui.turn import Turn
 from engine.types import EngineInfo
@@ -30,7 +30,8 @@ class Page:
         tree = session.tree()
         for entry in session.path_messages():
             at = self._clock.minute(entry.at)
-            pieces += pieces_of(entry, name, at, mode, _place(entry, tree))
+            place = _place(entry, tree)
+            pieces += pieces_of(entry, name, at, mode, place, by_token=self._by_token)
         self._transcript.reset(pieces)
 
     def show_prompt(self, session: Session, entry: MessageEntry) -> None:
@@ -43,8 +44,8 @@ class Page:
         """Where an answer to come is shown."""
         number = session.tree().num_below(session.leaf) + 1
         place = f"{number} of {number}" if number > 1 else ""
-        at = self._clock.minute(now())
-        return AnswerView(self._transcript, _name(session, info), at, self._mode, place)
+        title = AnswerTitlePiece(_name(session, info), self._clock.minute(now()), place)
+        return AnswerView(self._transcript, title, self._mode, lambda: self._by_token)
 
     def notice(self, title: str, text: str, tone: Tone = "info", turn: Turn | None = None) -> None:
         """Show a notice: above what ``turn`` is writing, or at the end."""
@@ -57,6 +58,10 @@ class Page:
     def settle(self) -> None:
         """Bring the screen in line after a batch of events."""
         self._transcript.settle()
+
+    @property
+    def _by_token(self) -> bool:
+        return self._live.settings.chat.token_colours
 
     @property
     def _mode(self) -> str:

@@ -99,11 +99,22 @@ class Signs:
     down: str = "↓"
     up: str = "↑"
     caret: str = "▍"
+    levels: str = " ▁▂▃▄▅▆▇█"
+    """A cell that is filled from below, from nothing to all of it."""
+
+    line: str = "━"
+    line_half: str = "╸"
+    line_rest: str = "─"
+    phases: str = "████"
+    """A cell of each phase of a round."""
+
+    degree: str = "°"
 
 
 UNICODE = Signs()
 ASCII = Signs(
     *("|", ">", ">", "v", "-", "*", "o", "-", "#", ".", "+", "+", "|", "~", "v", "^", "_"),
+    *(" ....####", "#", "", ".", "dvah", ""),
 )
 
 

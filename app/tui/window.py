@@ -8,6 +8,7 @@ from textual.screen import Screen
 from app.sessions.entries import MessageEntry
 from app.sessions.history import PromptHistory
 from app.tui.composer import Composer
+from app.tui.instruments.instruments import Instruments
 from app.tui.transcript import Transcript
 
 
@@ -27,6 +28,11 @@ class Window(Protocol):
     @property
     def history(self) -> PromptHistory:
         """Prompts that were sent."""
+        ...
+
+    @property
+    def instruments(self) -> Instruments:
+        """The live figures."""
         ...
 
     def hint(self, sentence: str) -> None:

@@ -8,7 +8,7 @@ into the interface is ever made from this thread.
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import CancelledError, EngineError
@@ -35,9 +35,10 @@ CLOSE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class EngineOpened:
-    """The model is loaded."""
+    """The model is loaded; ``token_texts`` spells ids (``engine.types.ChatEngine``)."""
 
     info: EngineInfo
+    token_texts: Callable[[Sequence[int]], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class EngineWorker:
             engine.close()
             self._events.append(OpenFailed(CancelledError("The load was stopped.")))
             return
-        self._events.append(EngineOpened(engine.info))
+        self._events.append(EngineOpened(engine.info, engine.token_texts))
         while (request := jobs.get()) is not None:
             self._answer(engine, request)
         engine.close()

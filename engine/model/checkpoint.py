@@ -12,6 +12,7 @@ from pathlib import Path
 from engine.errors import CheckpointError, nearest
 from engine.model.config import ModelConfig
 from engine.model.layouts import PLAIN_DTYPES, StoredWeight, belongs_to_weight, match_matrix
+from engine.model.overlay import INPUT_SCALES, read_overlay
 from engine.model.safetensors_header import StoredTensor
 from engine.model.scale_values import expect_scales
 from engine.model.shards import read_shards
@@ -19,10 +20,6 @@ from engine.model.tensors import TRUNK_PREFIXES, VISION_PREFIXES, TensorSpec, ex
 from engine.profile import WeightFormat
 
 AGAIN = "Download the checkpoint again, or give one of the Qwen releases in BF16 or FP8."
-
-INPUT_SCALES = ("input_scale", "input_global_scale")
-"""Calibrated scales of a matrix's inputs (modelopt, compressed-tensors). Weights are multiplied
-with inputs in BF16 here, so that nothing reads them."""
 
 KV_SCALES = ("k_scale", "v_scale")
 """Calibrated scales of an 8-bit KV cache, one number a layer; keys and values are BF16 here."""
@@ -66,42 +63,51 @@ class Checkpoint:
         return found
 
 
-def open_checkpoint(folder: Path, config: ModelConfig) -> Checkpoint:
+def open_checkpoint(folder: Path, config: ModelConfig, overlay: Path | None = None) -> Checkpoint:
     """Check a checkpoint's files against the config, and look at every scale.
 
     The MTP layer may be left out as a whole, as text-only exports do.
+
+    Args:
+        folder: holds the files.
+        config: of the folder.
+        overlay: holds part files whose matrices take the place of the folder's.
 
     Raises:
         CheckpointError: the headers are refused (see `match_checkpoint`), or a scale is negative,
             not finite or a divisor without an inverse. The sentence names the tensor.
     """
-    checkpoint = match_checkpoint(folder, config)
+    checkpoint = match_checkpoint(folder, config, overlay)
     for one in checkpoint.weights.values():
         expect_scales(one)
     return checkpoint
 
 
-def match_checkpoint(folder: Path, config: ModelConfig) -> Checkpoint:
+def match_checkpoint(folder: Path, config: ModelConfig, overlay: Path | None = None) -> Checkpoint:
     """Match the headers of a checkpoint's files with the config; reads nothing else.
 
+    Arguments as in `open_checkpoint`.
+
     Raises:
-        CheckpointError: a file is refused (see `read_shards`), a tensor is missing, foreign, of
-            the wrong shape or dtype, or stored in a layout that is not read. The sentence names
-            the tensor.
+        CheckpointError: a file is refused (see `read_shards` and `read_overlay`), a tensor is
+            missing, foreign, of the wrong shape or dtype, or stored in a layout that is not read.
+            The sentence names the tensor.
     """
     stored = _canonical(read_shards(folder))
     expected = expected_tensors(config)
     if not any(name.startswith("mtp.") for name in stored):
         expected = {name: one for name, one in expected.items() if not name.startswith("mtp.")}
+    if overlay is not None:
+        stored = _laid_over(stored, read_overlay(overlay, expected))
     pieces = _by_matrix(stored, expected)
     weights = {
         name: _match(folder, name, spec, stored, pieces.get(name, {}))
         for name, spec in expected.items()
     }
-    used = {piece.name for one in weights.values() for piece in one.pieces}
+    used = {(one.path, one.name) for weight in weights.values() for one in weight.pieces}
     unused = 0
     for name, tensor in stored.items():
-        if tensor.name in used:
+        if (tensor.path, tensor.name) in used:
             continue
         if not _is_known_unused(name, tensor, expected):
             raise CheckpointError(
@@ -109,7 +115,7 @@ def match_checkpoint(folder: Path, config: ModelConfig) -> Checkpoint:
                 nearest(name, expected) if len(expected) < 4096 else AGAIN,
             )
         unused += 1
-    in_order = sorted(weights.items(), key=lambda i: (i[1].weight.path.name, i[1].weight.offset))
+    in_order = sorted(weights.items(), key=lambda i: (i[1].weight.path, i[1].weight.offset))
     return Checkpoint(folder, config, dict(in_order), unused)
 
 
@@ -128,6 +134,22 @@ def _canonical(on_disk: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
             )
         found[short] = tensor
     return found
+
+
+def _laid_over(
+    stored: Mapping[str, StoredTensor], parts: Mapping[str, Mapping[str, StoredTensor]]
+) -> dict[str, StoredTensor]:
+    """A release's tensors, those of each replaced matrix taken out as a whole before its parts."""
+    modules = {name.removesuffix(".weight") for name in parts}
+    kept: dict[str, StoredTensor] = {}
+    for name, tensor in stored.items():
+        module, _, leaf = name.rpartition(".")
+        if module not in modules or not (belongs_to_weight(leaf) or leaf in INPUT_SCALES):
+            kept[name] = tensor
+    for name, pieces in parts.items():
+        module = name.removesuffix(".weight")
+        kept |= {f"{module}.{leaf}": tensor for leaf, tensor in pieces.items()}
+    return kept
 
 
 def _by_matrix(

@@ -96,7 +96,8 @@ def _blocks(num_rows: int, width: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _rows(num_rows: int, _width: int) -> tuple[tuple[int, ...], ...]:
-    return ((num_rows, 1),)
+    # a vector of one number would as well be the whole's
+    return ((num_rows, 1), (num_rows,)) if num_rows > 1 else ((num_rows, 1),)
 
 
 def _one(_num_rows: int, _width: int) -> tuple[tuple[int, ...], ...]:
@@ -121,7 +122,8 @@ ROW_FP8 = Layout(
     E4M3_CODES,
     scales=Piece("weight_scale", ("BF16", "F32"), _rows),
 )
-"""compressed-tensors ``float-quantized`` with the strategy ``channel`` (unsloth, RedHat)."""
+"""compressed-tensors ``float-quantized`` with the strategy ``channel`` (unsloth, RedHat); without
+the axis of one in e4m3 heads that are laid over a release."""
 
 TENSOR_FP8 = Layout(
     "modelopt FP8 per tensor",

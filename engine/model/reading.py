@@ -2,6 +2,7 @@
 
 import torch
 
+from engine.errors import CheckpointError
 from engine.model.layouts import StoredWeight
 from engine.model.matrix import E4m3Row, Fp8Block, Nvfp4, Stored
 from engine.model.safetensors_header import StoredTensor
@@ -29,10 +30,15 @@ def read_stored(stream: WeightStream, name: str, one: StoredWeight, device: torc
     Returns:
         Codes with the file's bytes; scales widened as `Fp8Block`, `E4m3Row` and `Nvfp4` say. A
         plain weight is BF16, or F32 where `keeps_fp32` says so.
+
+    Raises:
+        CheckpointError: on the CPU, a code is NaN.
     """
     if one.format == "bf16":
         return _read_plain(stream, name, one, device)
     codes = _read_tensor(stream, one.weight, DTYPES[one.weight.dtype], device)
+    if device.type == "cpu":  # what packs for a GPU looks itself
+        _expect_numbers(one, codes, 0)
     return _joined(codes, *_read_scales(stream, one, device))
 
 
@@ -44,6 +50,9 @@ def read_expanded(
     Returns:
         bf16 [N, K], codes times scales rounded once; a plain weight as `read_stored` has it. Only
         some rows of codes are in memory at a time.
+
+    Raises:
+        CheckpointError: a code is NaN.
     """
     if one.format == "bf16":
         return _read_plain(stream, name, one, device)
@@ -54,6 +63,7 @@ def read_expanded(
     for start in range(0, num_rows, per_piece):
         size = (min(per_piece, num_rows - start), width)
         codes = _staged(stream, one.weight, start * width, size[0] * width, source, device)
+        _expect_numbers(one, codes, start * width)
         codes = codes.view(size).to(device)
         # block by block, so that what widening takes stays small
         for row in range(0, size[0], FP8_BLOCK):
@@ -71,6 +81,30 @@ def _joined(
     if tensor_scale is not None:
         return Nvfp4(codes, scales, tensor_scale)
     return E4m3Row(codes, scales) if scales.dim() == 1 else Fp8Block(codes, scales)
+
+
+def _expect_numbers(one: StoredWeight, codes: torch.Tensor, start: int) -> None:
+    """Refuse e4m3 codes that are NaN; 4-bit codes are numbers all.
+
+    Args:
+        one: of the matrix.
+        codes: on the CPU, any shape.
+        start: elements of the matrix before them.
+
+    Raises:
+        CheckpointError: one is NaN; the sentence names its place.
+    """
+    if codes.dtype != torch.float8_e4m3fn:
+        return
+    raw = codes.view(torch.uint8)
+    # 0xff is the greatest byte and 0x7f the greatest signed one: two maxima find both NaNs
+    if raw.max() < 0xFF and raw.view(torch.int8).max() < 0x7F:
+        return
+    place = start + int((raw & 0x7F).flatten().eq(0x7F).nonzero()[0])
+    raise CheckpointError(
+        f"{one.weight.path}: element {place} of '{one.weight.name[:200]}' is not a number.",
+        "Download the checkpoint again.",
+    )
 
 
 def _rows_of(scales: torch.Tensor, first: int, num_rows: int) -> torch.Tensor:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from engine.errors import CheckpointError
-from engine.model.strict_json import AGAIN, parse_object
+from engine.model.plain_file import AGAIN, open_plain
+from engine.model.strict_json import parse_object
 
 MAX_HEADER_BYTES = 16 << 20
 """A shard of the largest release needs 200 kB; a longer header is damage or an attack."""
@@ -46,12 +47,12 @@ def read_header(path: Path) -> dict[str, StoredTensor]:
         Every tensor by its name in the file.
 
     Raises:
-        CheckpointError: the file is missing or shorter than its header says, the header is too
-            long, no JSON, names a tensor twice, or a tensor has an unknown dtype, a nonsense shape,
-            or bytes that do not fit its shape, leave the file or overlap another's.
+        CheckpointError: the file is missing, no plain file, or shorter than its header says, the
+            header is too long, no JSON, names a tensor twice, or a tensor has an unknown dtype, a
+            nonsense shape, or bytes that do not fit its shape, leave the file or overlap another's.
     """
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             file_bytes = os.fstat(file.fileno()).st_size
             header = file.read(8)
             num_bytes = int.from_bytes(header, "little")

@@ -12,8 +12,11 @@ SINGLE_NAME = "model.safetensors"
 MTP_NAME = "model_mtp.safetensors"
 """Some quantised releases keep the draft head in this file, beside the rest and in no index."""
 
-MAX_INDEX_BYTES = 64 << 20
+MAX_INDEX_BYTES = 16 << 20
 """The index of the largest release has 250 kB."""
+
+MAX_FILE_NAME = 255
+"""Bytes; no file system takes more."""
 
 AGAIN = "Download the checkpoint again."
 
@@ -93,11 +96,18 @@ def _read_index(path: Path) -> dict[str, str]:
     if not isinstance(placed, dict) or not placed:
         raise CheckpointError(f"{path} holds no 'weight_map' of tensor names and files.", AGAIN)
     for name, file_name in cast("dict[str, object]", placed).items():
-        plain = isinstance(file_name, str) and Path(file_name).name == file_name
-        if not plain or "\\" in str(file_name) or not str(file_name).endswith(".safetensors"):
+        if not _is_plain_name(file_name):
             raise CheckpointError(
                 f"{path} places '{name[:200]}' in {str(file_name)[:200]!r}, which is not a "
                 "safetensors file of this folder.",
                 "Do not use this checkpoint: its index points elsewhere.",
             )
     return cast("dict[str, str]", placed)
+
+
+def _is_plain_name(value: object) -> bool:
+    """Whether a value is the name of a safetensors file of the same folder."""
+    if not isinstance(value, str) or not value.isprintable() or "\\" in value:
+        return False
+    is_bare = Path(value).name == value and len(value.encode()) <= MAX_FILE_NAME
+    return is_bare and value.endswith(".safetensors")

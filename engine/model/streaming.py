@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import torch
 
 from engine.errors import CancelledError, CheckpointError
+from engine.model.plain_file import open_plain
 from engine.model.safetensors_header import StoredTensor
 from engine.types import LoadProgressed
 
@@ -37,7 +38,7 @@ class WeightStream:
         self._start_s = time.perf_counter()
         self._reported_s = 0.0
         self._path: Path | None = None
-        self._file = -1
+        self._file: BinaryIO | None = None
         self._staging: torch.Tensor | None = None
 
     def __enter__(self) -> "WeightStream":
@@ -66,11 +67,11 @@ class WeightStream:
         if self._cancel is not None and self._cancel.is_set():
             raise CancelledError("Loading was stopped before the model was complete.")
         try:
-            self._open(stored.path)
+            fd = self._open(stored.path)
             view = memoryview(cast("Any", out.numpy()))
             done = 0
             while done < len(view):
-                got = os.preadv(self._file, [view[done:]], stored.offset + start + done)
+                got = os.preadv(fd, [view[done:]], stored.offset + start + done)
                 if got == 0:
                     raise CheckpointError(
                         f"{stored.path} ended while '{stored.name[:200]}' was read.",
@@ -78,7 +79,7 @@ class WeightStream:
                     )
                 done += got
             # the weights stay in our memory: a second copy in the page cache would push others out
-            os.posix_fadvise(self._file, stored.offset + start, len(view), os.POSIX_FADV_DONTNEED)
+            os.posix_fadvise(fd, stored.offset + start, len(view), os.POSIX_FADV_DONTNEED)
         except OSError as problem:
             raise CheckpointError(
                 f"{stored.path} does not read: {problem.strerror}.", "Check the disk."
@@ -92,16 +93,17 @@ class WeightStream:
             self._staging = torch.empty(size, dtype=torch.uint8, pin_memory=pinned)
         return self._staging[:num_bytes]
 
-    def _open(self, path: Path) -> None:
-        if path != self._path:
+    def _open(self, path: Path) -> int:
+        """The file's descriptor; it stays open until another file is read."""
+        if self._file is None or path != self._path:
             self._close()
-            self._file = os.open(path, os.O_RDONLY)
-            self._path = path
+            self._file, self._path = open_plain(path), path
+        return self._file.fileno()
 
     def _close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-        self._file, self._path = -1, None
+        if self._file is not None:
+            self._file.close()
+        self._file = self._path = None
 
     def _count(self, path: Path, num_bytes: int) -> None:
         self._num_bytes += num_bytes

@@ -5,24 +5,18 @@ from pathlib import Path
 from typing import Any, cast
 
 from engine.errors import CheckpointError
-
-AGAIN = "Download this file again."
+from engine.model.plain_file import AGAIN, read_bounded
 
 
 def read_object(path: Path, max_bytes: int) -> dict[str, Any]:
     """Read a JSON object from a file of at most ``max_bytes``.
 
     Raises:
-        CheckpointError: the file is missing or too long, or `parse_object` refuses it.
+        CheckpointError: the file is missing, too long or no plain file, or `parse_object` refuses
+            it.
     """
     try:
-        num_bytes = path.stat().st_size
-        if num_bytes > max_bytes:
-            raise CheckpointError(
-                f"{path} has {num_bytes:,} bytes; no such file needs more than {max_bytes:,}.",
-                AGAIN,
-            )
-        raw = path.read_bytes()
+        raw = read_bounded(path, max_bytes)
     except FileNotFoundError:
         raise CheckpointError(
             f"{path} is missing.", "A checkpoint folder holds config.json and *.safetensors files."

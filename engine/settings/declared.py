@@ -21,6 +21,9 @@ from engine.settings.registry import (
 )
 from engine.types import DRAFT_SHAPES, DRAFTERS
 
+VIEWS = ("pane", "lines", "off")
+"""How the chat shows its instruments, in the order that the key walks through."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
@@ -28,6 +31,11 @@ class ModelSettings:
 
     dir: Path | None = setting(
         None, "folder of the checkpoint; empty looks in the Hugging Face cache, then the demo"
+    )
+    base: Path | None = setting(
+        None,
+        "folder of the release that part files are laid over, when model.dir holds nothing but "
+        "parts; empty takes the FP8 release of the Hugging Face cache",
     )
     profile: str | None = setting(
         None, "weight profile; empty takes the one that fits the checkpoint"
@@ -124,6 +132,15 @@ class ChatSettings:
         "live", "how thinking is shown", choices=("live", "folded", "open", "hidden"), when="live"
     )
     theme: str = setting("dark", "colours", choices=("dark", "light", "ansi"), when="live")
+    view: str = setting(
+        "pane",
+        "instruments: a pane where the terminal is wide, else lines; lines; or off",
+        choices=VIEWS,
+        when="live",
+    )
+    token_colours: bool = setting(
+        False, "mark each token of an answer by how it came: drafted, corrected, bonus", when="live"
+    )
     fps: int = setting(0, "paints a second; 0 is 20, and 10 over SSH", bounds=(0, 60), when="live")
     mouse: bool = setting(True, "use the mouse; off leaves selection to the terminal")
     ascii: bool = setting(False, "draw with ASCII signs only")

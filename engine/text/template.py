@@ -7,6 +7,7 @@ from typing import cast
 
 from engine.errors import CheckpointError, RequestError, TemplateError, nearest
 from engine.model.config_file import MAX_CONFIG_BYTES
+from engine.model.plain_file import read_bounded
 from engine.model.strict_json import read_object
 from engine.text.sandbox import Renderer
 from engine.text.tokenizer import Tokenizer
@@ -17,6 +18,9 @@ EFFORT_ALIASES = {"high": "xhigh", "max": "xhigh", "minimal": "low"}
 """What other programs call the levels; the template raises on these names."""
 
 ROLES = ("system", "user", "assistant")
+MAX_TEMPLATE_BYTES = 1 << 20
+"""The template of the 27B has 9 kB."""
+
 TOKEN_NAMES = ("bos_token", "eos_token", "pad_token", "unk_token")
 
 
@@ -73,7 +77,7 @@ class ChatTemplate:
         tokens = {name: _token_text(config.get(name)) for name in TOKEN_NAMES}
         path = folder / "chat_template.jinja"
         try:
-            source = path.read_text(encoding="utf-8")
+            source = read_bounded(path, MAX_TEMPLATE_BYTES).decode("utf-8")
         except FileNotFoundError:
             source = _named_template(config.get("chat_template"))
         except (OSError, UnicodeDecodeError) as problem:

@@ -19,11 +19,18 @@ from typing import Any, cast
 import tokenizers
 
 from engine.errors import CheckpointError
+from engine.model.plain_file import read_bounded
 
 GUARD = "\ufdd0"
 """A Unicode noncharacter; where foreign text holds it, it is replaced by U+FFFD."""
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
+MAX_TOKENIZER_BYTES = 128 << 20
+"""The tokenizer of the 27B has 13 MB."""
+
+NEUTRAL: dict[str, Any] = {"post_processor": None, "padding": None, "truncation": None}
+"""What would add ids to a text or take some away."""
+
 MEND = "Download the checkpoint's tokenizer files again."
 
 
@@ -41,14 +48,16 @@ class Tokenizer:
     def __init__(self, definition: dict[str, Any], origin: Path) -> None:
         self._origin = origin
         added = cast("list[dict[str, Any]]", definition.get("added_tokens") or [])
-        self._library = _build({**definition, "post_processor": None}, origin)
-        self._plain = _build({**definition, "added_tokens": [], "post_processor": None}, origin)
+        self._library = _build({**definition, **NEUTRAL}, origin)
+        self._plain = _build({**definition, **NEUTRAL, "added_tokens": []}, origin)
         self.control_ids = {str(one["content"]): int(one["id"]) for one in added}
         self.think_open_id = self.control_ids.get(THINK_OPEN)
         self.think_close_id = self.control_ids.get(THINK_CLOSE)
-        self.num_ids = 1 + max(self._library.get_vocab(with_added_tokens=True).values())
-        self._check(definition, added)
         pieces = self._library.get_vocab(with_added_tokens=True)
+        if not pieces:
+            raise CheckpointError(f"{origin} has an empty vocabulary.", MEND)
+        self.num_ids = 1 + max(pieces.values())
+        self._check(definition, added)
         # a character of a piece is a byte, a control token is spelled out
         self._longest_bytes = max(
             len(one.encode()) if one in self.control_ids else len(one) for one in pieces
@@ -70,7 +79,7 @@ class Tokenizer:
         """
         path = folder / "tokenizer.json"
         try:
-            definition = json.loads(path.read_text(encoding="utf-8"))
+            definition = json.loads(read_bounded(path, MAX_TOKENIZER_BYTES))
         except FileNotFoundError:
             raise CheckpointError(f"{folder} holds no tokenizer.json.", MEND) from None
         except (OSError, ValueError, RecursionError) as problem:
@@ -169,7 +178,15 @@ class Tokenizer:
     def _encode_plain(self, text: str) -> list[int]:
         if not text:
             return []
-        return self._plain.encode(text.replace(GUARD, ""), add_special_tokens=False).ids
+        try:
+            return self._plain.encode(text.replace(GUARD, ""), add_special_tokens=False).ids
+        except BaseException as problem:
+            if type(problem).__name__ != "PanicException":  # of the library, by no other name
+                raise
+            raise CheckpointError(
+                f"{self._origin} cannot read this text: {problem}.",
+                "Use the tokenizer that came with the model.",
+            ) from None
 
     def _check(self, definition: dict[str, Any], added: list[dict[str, Any]]) -> None:
         """Refuse what would be decoded or guarded wrongly."""
@@ -178,6 +195,12 @@ class Tokenizer:
             raise CheckpointError(
                 f"{self._origin} has the decoder {decoder.get('type')}, expected ByteLevel.",
                 "Only byte-level tokenizers, as Qwen's, are read.",
+            )
+        normalizer = cast("dict[str, Any]", definition.get("normalizer") or {"type": "NFC"})
+        if normalizer.get("type") != "NFC":
+            raise CheckpointError(
+                f"{self._origin} has the normalizer {normalizer.get('type')}, expected NFC.",
+                "It would change what a person writes; use the tokenizer that came with the model.",
             )
         pieces = self._plain.get_vocab(with_added_tokens=False).keys() - self.control_ids.keys()
         strange = set("".join(pieces)) - _BYTE_OF_CHARACTER.keys()
@@ -188,6 +211,13 @@ class Tokenizer:
         for one in added:
             content = str(one["content"])
             strips = one.get("lstrip") or one.get("rstrip") or one.get("single_word")
+            read_as = self._library.token_to_id(content)
+            if read_as != int(one["id"]):
+                raise CheckpointError(
+                    f"{self._origin} gives the added token {content[:80]!r} the id {one['id']}, "
+                    f"where its vocabulary has {read_as}.",
+                    MEND,
+                )
             if strips or len(content) < 2 or int(one["id"]) in self._encode_plain(content):
                 raise CheckpointError(
                     f"{self._origin}: the added token {content!r} cannot be told from text.",

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -39,6 +39,7 @@ class LocalEngine:
     ) -> None:
         self._info = info
         self._machine: Machine | None = machine
+        self._tokenizer = machine.tokenizer
         self._template = template
         self._drafting = drafting
         self._notices = list(notices)
@@ -89,6 +90,10 @@ class LocalEngine:
         if self._machine is None:
             raise RequestError("The engine is closed.", "Open the model again.")
         return len(self._transcript.prompt(messages, Thinking()).ids)
+
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        """What each id spells by itself; see ``engine.types.ChatEngine``."""
+        return [self._tokenizer.decode([one], control=True) for one in token_ids]
 
     def close(self) -> None:
         """Free the weights and the state."""

@@ -98,6 +98,7 @@ class Turn:
         self._finish: FinishReason | None = None
         self._error = ""
         self.token_ids: list[int] = []
+        self._token_chars: list[int] = []
         sources = DraftSources(
             memory.mtp, memory.ngrams, ids, self.token_ids, self._truth(), num_ids,
             memory.calibration, machine.routing,
@@ -127,7 +128,7 @@ class Turn:
             self._finish = "error"
             self._error = _sentence(problem)
             self._memory.spoil()
-        self._pieces += self._stream.finish()
+        self._take_pieces(self._stream.finish())
         yield from self._arrived()
         yield TurnEnded(self._record())
 
@@ -187,7 +188,8 @@ class Turn:
             self._logits.append(logits.to("cpu", copy=True))
         self._chooser.note(token_id)
         self.token_ids.append(token_id)
-        self._pieces += self._stream.push(token_id)
+        self._token_chars.append(0)
+        self._take_pieces(self._stream.push(token_id))
         self._last_s = time.perf_counter()
         self._first_s = self._first_s or self._last_s
         self._finish = self._reason_to_end(token_id)
@@ -229,6 +231,12 @@ class Turn:
         notices, self._notices = self._notices, []
         yield from map(NoticeRaised, notices)
 
+    def _take_pieces(self, pieces: list[Piece]) -> None:
+        """Take the text that became certain with the newest token."""
+        self._pieces += pieces
+        if pieces:
+            self._token_chars[-1] += sum(len(text) for _, text in pieces)
+
     def _arrived(self) -> Iterator[TextArrived]:
         """Hand out the text that became certain."""
         pieces, self._pieces = self._pieces, []
@@ -250,6 +258,8 @@ class Turn:
             context_tokens=context_tokens,
             start_s=clock.began_s - self._began_s,
             num_bytes=self._machine.traffic(context_tokens, num_rows, num_read, draft.num_steps),
+            draft_ids=draft.token_ids,
+            draft_parents=() if draft.plan.is_chain else tuple(draft.plan.parents[1:]),
             ms=clock.stop(),
         )
 
@@ -271,6 +281,7 @@ class Turn:
             ranges=tuple(self._memory.ranges),
             seed=self._request.sampling.seed,
             error=self._error,
+            token_chars=tuple(self._token_chars),
             logits=torch.stack(self._logits) if self._logits else None,
         )
 

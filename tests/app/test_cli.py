@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.command_line import with_resume_value
+from app.command_line import with_left_out_values
 from tests.app.conftest import ROOT
 
 
@@ -43,6 +43,7 @@ def test_every_command_has_help(qwen38):
             ("profiles",),
             ("settings",),
             ("doctor",),
+            ("quality",),
             ("check",),
             ("tune",),
             ("trace",),
@@ -121,9 +122,9 @@ def test_version(qwen38):
 
 
 def test_a_bare_resume_means_the_last_one():
-    assert with_resume_value(["chat", "--resume"]) == ["chat", "--resume=latest"]
-    assert with_resume_value(["chat", "--resume", "--plain"])[1] == "--resume=latest"
-    assert with_resume_value(["chat", "--resume", "2026"]) == ["chat", "--resume", "2026"]
+    assert with_left_out_values(["chat", "--resume"]) == ["chat", "--resume=latest"]
+    assert with_left_out_values(["chat", "--resume", "--plain"])[1] == "--resume=latest"
+    assert with_left_out_values(["chat", "--resume", "2026"]) == ["chat", "--resume", "2026"]
 
 
 def test_settings_say_where_a_value_came_from(qwen38, environment, tmp_path):

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine.records import RangeRecord, RoundRecord, TurnRecord
@@ -80,6 +80,9 @@ class ScriptedEngine:
 
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
         return sum(len(one.content.split()) + 4 for one in messages)
+
+    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
+        return [f" w{one}" for one in token_ids]
 
     def close(self) -> None:
         self.is_closed = True

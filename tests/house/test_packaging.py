@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = {".toml", ".tcss", ".cu", ".cuh", ".json", ".jinja", ".safetensors"}
+DATA = {".toml", ".tcss", ".cu", ".cuh", ".json", ".jinja", ".safetensors", ".txt"}
 
 
 @pytest.fixture(scope="module")

@@ -12,19 +12,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from app.slash import SLASH_COMMANDS
+from app.tui.instruments.definitions import DEFINITIONS
 from app.tui.keymap import Where, listed
 from app.tui.theme import Look
 
 LABEL_CELLS = 22
 
-FIGURES = (
-    ("tok/s", "committed tokens of the last second of decode"),
-    ("mean", "(tokens - 1) / (time of the last token - time of the first)"),
-    ("TTFT", "from sending to the first token out of the engine"),
-    ("accepted", "draft tokens the model agreed with / draft tokens it tested"),
-    ("tokens a round", "committed tokens of each round; drafting changes speed, never text"),
-    ("context", "tokens that the conversation holds / the most it can hold"),
-)
 
 SECTIONS: tuple[tuple[Where, str], ...] = (
     ("anywhere", "Anywhere"),
@@ -57,7 +50,7 @@ class HelpScreen(ModalScreen[None]):
             rows = [(key.label, key.about) for key in listed(where)]
             tables.append(self._section(title, rows))
         tables.append(self._section("Commands", [(one.usage, one.help) for one in SLASH_COMMANDS]))
-        tables.append(self._section("Figures", list(FIGURES)))
+        tables.append(self._section("Figures", list(DEFINITIONS)))
         return Group(*tables)
 
     def _section(self, title: str, rows: list[tuple[str, str]]) -> Table:

@@ -102,5 +102,8 @@ class ExactEngine:
     def count_tokens(self, messages):
         return 40
 
+    def token_texts(self, token_ids):
+        return [f" w{one}" for one in token_ids]
+
     def close(self):
         pass

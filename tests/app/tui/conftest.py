@@ -15,6 +15,7 @@ from app.sessions.store import SessionStore
 from app.trace.record import Recorder
 from app.tui.chat import ChatApp
 from app.tui.clock import Clock
+from app.tui.instruments.gauges import Gauges
 from app.tui.worker import EngineWorker
 from engine.settings.declared import load_settings
 from tests.fakes.engine import Script, ScriptedEngine, real_checkpoint_engine
@@ -95,6 +96,7 @@ def seat(tmp_path: Path) -> Callable[..., object]:
         recorder: Recorder | None = None,
         prompts: Sequence[str] = (),
         folder: Path = tmp_path,
+        gauges: Gauges | None = None,
         **changed: object,
     ) -> AsyncIterator[Seat]:
         engine = engine or real_checkpoint_engine(list(scripts) or [Script()])
@@ -106,8 +108,9 @@ def seat(tmp_path: Path) -> Callable[..., object]:
         worker = EngineWorker(opener or Opener(engine))
         history = PromptHistory(folder / "state" / "history.jsonl")
         app = ChatApp(
-            LiveSettings.of(sources), store, history, worker, session, clock, recorder, prompts
-        )
+            LiveSettings.of(sources), store, history, worker, session, clock, recorder, prompts,
+            gauges=gauges,
+        )  # fmt: skip
         try:
             async with app.run_test(size=size) as pilot:
                 await pilot.pause()

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.app.tui.screens import assert_same
-from tests.app.tui.test_snapshots import LOOKS, settle, still_clock
+from tests.app.tui.test_snapshots import LOOKS, StillGauges, settle, still_clock
 from tests.fakes.engine import Script, real_checkpoint_engine
 
 SIZES = [(120, 36), (80, 24), (60, 16)]
@@ -19,7 +19,7 @@ def still(seat, monkeypatch):
         for module in ("resume.local_day", "branches.local_minute"):
             monkeypatch.setattr(f"app.tui.screens.{module}", lambda iso: "09:41")
         engine = real_checkpoint_engine(SCRIPTS)
-        return seat(size=size, engine=engine, clock=still_clock(), **options)
+        return seat(size=size, engine=engine, clock=still_clock(), gauges=StillGauges(), **options)
 
     return open_still
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 from app.tui.clock import Clock
+from app.tui.instruments.gauges import Gauges
+from engine.machine_load import MachineLoad
 from engine.records import RoundRecord, TurnRecord
 from engine.types import LoadProgressed, PromptProgressed, RoundEnded, TextArrived, TurnEnded
 from tests.app.tui.screens import assert_same
@@ -42,7 +44,7 @@ AFTER = """    return base
 class StillEngine:
     """Answers with fixed records; waits in the middle until it is let go."""
 
-    info = replace(INFO, is_demo=False, model="Qwen3.8-27B", profile="nvfp4")
+    info = replace(INFO, is_demo=False, model="Qwen3.8-27B", profile="nvfp4", read_gb_s=236.4)
 
     def __init__(self):
         self.go = threading.Event()
@@ -64,7 +66,8 @@ class StillEngine:
         ms = {"draft": 10.0, "verify": 76.0, "accept": 2.0, "host": 2.0}
         return RoundRecord(
             index, "mtp", "chain", 4, 3, 2, (1, 2, 3), 214 + index * 3, 0.41 + index * 0.09, ms,
-            dict.fromkeys(("weights", "head", "state", "kv", "drafter"), 1),
+            {"weights": 14_100_000_000, "head": 640_000_000, "state": 302_000_000, "kv": 14_000_000,
+             "drafter": 420_000_000},
         )  # fmt: skip
 
     def _record(self, rounds):
@@ -76,8 +79,26 @@ class StillEngine:
     def count_tokens(self, messages):
         return 214
 
+    def token_texts(self, token_ids):
+        return [f" w{one}" for one in token_ids]
+
     def close(self):
         self.go.set()
+
+
+class StillGauges(Gauges):
+    """A machine and a screen whose figures never change."""
+
+    def start(self):
+        self.load = MachineLoad(
+            process_bytes=30_900_000_000, ram_used_bytes=34_200_000_000, ram_bytes=130_000_000_000,
+            cpu_cores=1.2, gpu_share=0.96, power_w=62.0, temperature_c=61,
+        )  # fmt: skip
+        self.share = 0.043
+
+    @property
+    def lag_p95_ms(self):
+        return 1.4
 
 
 def still_clock():
@@ -88,7 +109,9 @@ def still_clock():
 def still(seat, monkeypatch):
     def open_still(size, **options):
         monkeypatch.setattr("app.tui.screens.resume.local_day", lambda iso: "2026-11-29 09:41")
-        return seat(size=size, engine=StillEngine(), clock=still_clock(), **options)
+        return seat(
+            size=size, engine=StillEngine(), clock=still_clock(), gauges=StillGauges(), **options
+        )
 
     return open_still
 
@@ -138,7 +161,7 @@ async def test_loading(seat, size):
         go.wait(20)
         return StillEngine()
 
-    async with seat(size=size, opener=opener, clock=still_clock()) as s:
+    async with seat(size=size, opener=opener, clock=still_clock(), gauges=StillGauges()) as s:
         s.app._composer.cursor_blink = False
         await s.until(lambda: s.app.chat.load is not None)
         await settle(s)

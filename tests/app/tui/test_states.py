@@ -303,20 +303,21 @@ async def test_stop_hint_and_input_never_go(seat, size):
 async def test_figures_are_the_records_and_stay_when_idle(seat):
     async with seat(Script(answer="one two three four five six seven", round_s=0.01)) as s:
         await s.idle()
-        assert "no answer yet" in s.app._frame.figures.shown
+        assert "no answer yet" in s.app.instruments.shown
         await s.send("go")
         await s.idle()
         rates, record = s.app.chat.rates, s.app.chat.rates.record
         assert rates.num_tokens == len(record.token_ids) == 7
-        shown = s.app._frame.figures.shown
+        shown = s.app.instruments.shown
         assert f"mean {record.decode_tok_s:.1f}" in shown
-        assert f"accepted {sum(r.accepted for r in record.rounds)}/" in shown
+        accepted = sum(r.accepted for r in record.rounds) / len(record.rounds)
+        assert f"{accepted:.2f}/3 taken" in shown
         used = record.prompt_tokens + len(record.token_ids)
         assert f"context {used}/4.1k" in shown
         saved = s.app.chat.session.id
     async with seat(resume=saved) as s:
         await s.idle()
-        assert f"mean {record.decode_tok_s:.1f}" in s.app._frame.figures.shown
+        assert f"mean {record.decode_tok_s:.1f}" in s.app.instruments.shown
 
 
 async def test_engine_notices_are_shown(seat):

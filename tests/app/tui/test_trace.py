@@ -130,7 +130,7 @@ async def test_a_replay_shows_the_same_figures(seat, tmp_path):
         assert [one.ms for one in rates.rounds] == [one.ms for one in records[1].rounds]
         assert rates.record.decode_tok_s == turns[1].record.decode_tok_s
         assert (rates.num_accepted, rates.num_tested) == (15, 20)
-        assert "15/20" in app._frame.figures.shown
+        assert f"{15 / 8:.2f}/" in app.instruments.shown
         assert app.chat.info.profile == "nvfp4"
         await s.send("more")
         await s.until(lambda: "The replay is over" in s.text)

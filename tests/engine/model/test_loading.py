@@ -1,6 +1,7 @@
 """Loading: progress, cancelling, the memory plan, what is held in which dtype."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
@@ -112,3 +113,16 @@ def test_pieces_smaller_than_a_tensor_give_the_same_bits(tmp_path, monkeypatch):
     pieces = load_model(folder)
     hidden = [m.prefill(list(range(80)), m.new_state(128)) for m in (whole, pieces)]
     assert different_bits(hidden[0], hidden[1], "TD") is None
+
+
+@pytest.mark.parametrize("expand", [True, False])
+@pytest.mark.parametrize("byte", [0x7F, 0xFF])
+def test_a_code_that_is_no_number_is_refused_with_its_place(tmp_path, monkeypatch, expand, byte):
+    monkeypatch.setattr(reading, "STAGING_BYTES", 128 * 64)
+    config = replace(TINY, intermediate_size=300)
+    tensors = random_tensors(config, fp8=True)
+    name = "model.language_model.layers.1.mlp.up_proj.weight"
+    tensors[name].view(torch.uint8)[299, 5] = byte
+    folder = write_checkpoint(tmp_path / "nan", config, tensors=tensors)
+    with pytest.raises(CheckpointError, match=f"element {299 * 64 + 5} of '{name}' is not a numb"):
+        load_model(folder, expand=expand)

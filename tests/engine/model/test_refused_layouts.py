@@ -58,7 +58,7 @@ LAYOUT_DAMAGES: dict[str, tuple[dict[str, torch.Tensor | None], str]] = {
     "row scales of another width": (
         {NAME: torch.ones(GATE).to(E4M3), NAME + "_scale": torch.ones(96, 2)},
         ("nearest is compressed-tensors FP8 per row (weight F8_E4M3 [96, 64], weight_scale "
-        "BF16/F32 [96, 1])")),
+        "BF16/F32 [96, 1] or [96])")),
     "row scales in halves": (
         {NAME: torch.ones(GATE).to(E4M3), NAME + "_scale": torch.ones(96, 1).half()},
         "weight_scale F16 [96, 1], which is no layout"),
@@ -170,6 +170,19 @@ def test_a_scale_that_is_no_positive_number_is_refused(tmp_path, leaf: str, valu
     name, shape, _ = LEAVES[leaf]
     place = torch.Size(shape).numel() - 1
     assert f"{place} of '{name}' is" in refused(folder)
+
+
+@pytest.mark.parametrize("leaf", [one for one in LEAVES if one not in ("groups", "divisor")])
+def test_a_scale_is_as_large_as_leaves_every_code_a_finite_bf16(tmp_path, leaf: str):
+    tensors = tensors_with(**with_scale(leaf, 2.0**116))
+    said = refused(write_checkpoint(tmp_path / "too large", tensors=tensors))
+    assert f"of '{LEAVES[leaf][0]}' is too large for any weight" in said
+    largest = torch.tensor(2.0**116).nextafter(torch.tensor(0.0)).item()
+    largest = 255 * 2.0**108 if LEAVES[leaf][2] == torch.bfloat16 else largest
+    tensors = tensors_with(**with_scale(leaf, largest))
+    folder = write_checkpoint(tmp_path / "large", tensors=tensors)
+    assert open_checkpoint(folder, read_config(folder)).num_bytes > 0
+    assert torch.tensor(6 * 448 * largest).bfloat16().isfinite()
 
 
 @pytest.mark.parametrize("leaf", [one for one in LEAVES if one not in ("groups", "divisor")])

@@ -1,0 +1,106 @@
+"""``qwen38 quality``: whether a candidate's weights may take the place of a reference's."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.commands import options
+from app.commands.bench_figures import write_figures
+from app.interrupt import StopOnSignal
+from app.opening import Plan, plan
+from app.output_file import check_output
+from app.report import FAILED, OK, say
+from app.streams import LoadLine, write_data
+from engine.errors import RequestError
+
+STDOUT = Path("-")
+"""Where ``--json`` writes when it names no file."""
+
+
+def quality(
+    model: options.Model = None,
+    candidate: Annotated[
+        str | None,
+        typer.Option(help="Folder of the candidate; without it the reference's.", metavar="DIR"),
+    ] = None,
+    profile: options.Profile = None,
+    candidate_profile: Annotated[
+        str | None, typer.Option(help="Weight profile of the candidate.", metavar="NAME")
+    ] = None,
+    *,
+    text: Annotated[
+        list[Path] | None,
+        typer.Option(help="Your own text, UTF-8; may be repeated. Without it two that ship."),
+    ] = None,
+    answer_tokens: Annotated[
+        int, typer.Option(help="Longest free answer; 0 writes none.", min=0)
+    ] = 900,
+    window: Annotated[
+        int, typer.Option(help="Tokens of a text that are read from an empty state.", min=1)
+    ] = 1024,
+    count_casts: Annotated[
+        bool, typer.Option("--count-casts", help="Count e4m3 saturations while reading (slow).")
+    ] = False,
+    device: options.Device = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--json", help="Write JSON to FILE; bare, to stdout.", metavar="[FILE]"),
+    ] = None,
+    sets: options.Sets = None,
+) -> int:
+    """Compare a candidate's weights with a reference's.
+
+    Held-out loss on prose and code, how often both choose the same token, and repetition in free
+    answers. The report is Markdown on stdout. Exit code 1 when the loss rises by more than 0.05
+    nats on the worse text, or when only the candidate goes round in circles.
+    """
+    if candidate is None and candidate_profile is None:
+        raise RequestError(
+            "There is no candidate.", "Give its folder with --candidate, or --candidate-profile."
+        )
+    if file is not None and file != STDOUT:
+        check_output("--json", file)
+    first = _plan(model, profile, device, sets)
+    second = _plan(model if candidate is None else candidate, candidate_profile, device, sets)
+    from engine.quality.gate import judge
+    from engine.quality.report import as_json, as_markdown
+    from engine.quality.side import Source
+    from engine.quality.texts import read_text, shipped_texts
+
+    texts = [read_text(one.expanduser()) for one in text] if text else shipped_texts()
+    loading = LoadLine()
+    with StopOnSignal() as interrupt:
+        try:
+            judged = judge(
+                Source(first.choice, first.settings),
+                Source(second.choice, second.settings),
+                texts,
+                answer_tokens=answer_tokens,
+                window_tokens=window,
+                progress=say,
+                stop=interrupt.stop,
+                on_load=loading,
+                count_casts=count_casts,
+            )
+        finally:
+            loading.clear()
+    if file == STDOUT:
+        write_data(json.dumps(as_json(judged)) + "\n")
+    else:
+        write_data(as_markdown(judged))
+    if file is not None and file != STDOUT:
+        write_figures(file, as_json(judged))
+    return OK if judged.verdict.passed else FAILED
+
+
+def _plan(
+    model: str | None, profile: str | None, device: str | None, sets: list[str] | None
+) -> Plan:
+    given: dict[str, object] = {
+        "model.dir": model,
+        "model.profile": profile,
+        "model.device": device,
+    }
+    return plan(options.as_settings(given, sets))

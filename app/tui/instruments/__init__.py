@@ -1,0 +1,1 @@
+"""Live instruments: what the engine does while it does it, in figures that its records give."""

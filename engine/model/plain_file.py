@@ -1,0 +1,46 @@
+"""Files that somebody else named: only plain ones are opened, and no more is read than may be.
+
+A checkpoint may hold a pipe that never answers or a link to a device that never ends.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from engine.errors import CheckpointError
+
+AGAIN = "Download this file again."
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a plain file, or a link to one, for reading; waits for nothing.
+
+    Raises:
+        CheckpointError: it is a folder, a pipe, a device or a socket.
+        OSError: it is missing or does not open.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise CheckpointError(
+            f"{path} is no plain file.", "Do not use this checkpoint: a download holds no such."
+        )
+    return os.fdopen(fd, "rb")
+
+
+def read_bounded(path: Path, max_bytes: int) -> bytes:
+    """All of a plain file.
+
+    Raises:
+        CheckpointError: it is none, or longer than ``max_bytes``.
+        OSError: it is missing or does not read.
+    """
+    with open_plain(path) as file:
+        num_bytes = os.fstat(file.fileno()).st_size
+        if num_bytes > max_bytes:
+            raise CheckpointError(
+                f"{path} has {num_bytes:,} bytes; no such file needs more than {max_bytes:,}.",
+                AGAIN,
+            )
+        return file.read(num_bytes)

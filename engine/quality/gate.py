@@ -1,0 +1,207 @@
+"""Compare a candidate with a reference, one model after the other, and decide."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+from engine.errors import RequestError
+from engine.model.state import State
+from engine.quality.forced import (
+    WINDOW_TOKENS,
+    Comparison,
+    Expectation,
+    Reading,
+    compare_text,
+    expect_text,
+)
+from engine.quality.repetition import repetition_of
+from engine.quality.side import (
+    PROMPTS,
+    Answer,
+    Casts,
+    Side,
+    Source,
+    opened,
+    progress_of,
+)
+from engine.quality.texts import Text
+from engine.quality.verdict import Verdict, Written, figures_of
+from engine.turn.turn import Machine
+from engine.types import EngineInfo, LoadProgressed
+
+CONTEXT_TOKENS = 4096
+"""Context that both sides are opened with: a window of text, or a question and its answer."""
+
+MAX_ANSWER_TOKENS = 3072
+"""Longest free answer, so that its question has room as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A comparison and who took part.
+
+    Attributes:
+        verdict: the figures and the decision.
+        reference: what was loaded first.
+        candidate: what was loaded then.
+        casts: of the reference and of the candidate; None where nobody counted.
+    """
+
+    verdict: Verdict
+    reference: EngineInfo
+    candidate: EngineInfo
+    casts: tuple[Casts, Casts] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """What is kept of the reference: its words about every text, and its answers."""
+
+    info: EngineInfo
+    readings: list[Reading]
+    expected: list[Expectation]
+    answers: list[Answer]
+    casts: Casts | None
+
+
+def judge(
+    reference: Source,
+    candidate: Source,
+    texts: Sequence[Text],
+    *,
+    answer_tokens: int,
+    window_tokens: int = WINDOW_TOKENS,
+    progress: Callable[[str], object],
+    stop: threading.Event,
+    on_load: Callable[[LoadProgressed], None] | None = None,
+    count_casts: bool = False,
+) -> Judged:
+    """Measure both sides and decide.
+
+    Only one model is in memory at a time; of the reference's logits 2 kB a position are kept.
+
+    Args:
+        reference: what is right.
+        candidate: what would take its place; may be the same files under another profile.
+        texts: one or more, each of at least two tokens.
+        answer_tokens: longest free answer to each of two questions; 0 writes none.
+        window_tokens: of a text that are read from an empty state.
+        progress: called with a sentence for each step.
+        stop: stops between two windows.
+        on_load: called as weights arrive.
+        count_casts: look at every cast to e4m3 while texts are read.
+
+    Raises:
+        RequestError: the two have different tokenizers, a text has no token to predict, or answers
+            or windows have no room.
+        CancelledError: ``stop`` was set.
+        EngineError: one of them does not open.
+    """
+    if not 0 <= answer_tokens <= MAX_ANSWER_TOKENS:
+        raise RequestError(
+            f"Free answers of {answer_tokens} tokens are asked for, "
+            f"expected 0 to {MAX_ANSWER_TOKENS}."
+        )
+    if not 1 <= window_tokens <= CONTEXT_TOKENS:
+        raise RequestError(
+            f"Windows of {window_tokens} tokens are asked for, expected 1 to {CONTEXT_TOKENS}."
+        )
+    prompts = PROMPTS if answer_tokens else ()
+    with opened(_narrowed(reference), on_load, stop, count_casts=count_casts) as side:
+        kept = _read_reference(side, texts, window_tokens, progress, stop)
+        kept.answers.extend(_answers(side, "reference", prompts, answer_tokens, progress))
+    with opened(_narrowed(candidate), on_load, stop, count_casts=count_casts) as side:
+        found = _read_candidate(side, texts, kept, progress, stop)
+        answers = _answers(side, "candidate", prompts, answer_tokens, progress)
+        info, casts = side.info, side.casts
+    figures = tuple(map(figures_of, texts, kept.expected, found))
+    written = tuple(map(_written, kept.answers, answers))
+    both = (kept.casts, casts) if kept.casts is not None and casts is not None else None
+    return Judged(Verdict(figures, written), kept.info, info, both)
+
+
+def _narrowed(source: Source) -> Source:
+    """The source with the context that is needed here, which a long conversation is not."""
+    model = replace(source.settings.model, context_tokens=CONTEXT_TOKENS)
+    return replace(source, settings=replace(source.settings, model=model))
+
+
+def _read_reference(
+    side: Side,
+    texts: Sequence[Text],
+    window_tokens: int,
+    progress: Callable[[str], object],
+    stop: threading.Event,
+) -> _Reference:
+    readings: list[Reading] = []
+    expected: list[Expectation] = []
+
+    def read(machine: Machine, state: State) -> None:
+        for text in texts:
+            reading = _reading(machine, text, window_tokens)
+            told = progress_of("reference", text.name, len(reading.ids) - 1, progress, stop)
+            readings.append(reading)
+            expected.append(expect_text(machine.model, state, reading, told))
+
+    side.read(read)
+    return _Reference(side.info, readings, expected, [], side.casts)
+
+
+def _read_candidate(
+    side: Side,
+    texts: Sequence[Text],
+    kept: _Reference,
+    progress: Callable[[str], object],
+    stop: threading.Event,
+) -> list[Comparison]:
+    found: list[Comparison] = []
+
+    def read(machine: Machine, state: State) -> None:
+        for text, reading, expected in zip(texts, kept.readings, kept.expected, strict=True):
+            if _reading(machine, text, reading.window_tokens) != reading:
+                raise RequestError(
+                    f"The candidate's tokenizer reads the text '{text.name}' as other tokens than "
+                    "the reference's does.",
+                    "Compare two checkpoints of one model.",
+                )
+            told = progress_of("candidate", text.name, len(reading.ids) - 1, progress, stop)
+            found.append(compare_text(machine.model, state, reading, expected, told))
+
+    side.read(read)
+    return found
+
+
+def _reading(machine: Machine, text: Text, window_tokens: int) -> Reading:
+    # control tokens that a text spells out are text
+    ids = machine.tokenizer.encode(text.body, control=False)
+    if len(ids) < 2:
+        raise RequestError(f"The text '{text.name}' has no token to predict.")
+    return Reading(ids, machine.tokenizer.num_ids, window_tokens)
+
+
+def _answers(
+    side: Side,
+    label: str,
+    prompts: Iterable[str],
+    max_tokens: int,
+    progress: Callable[[str], object],
+) -> list[Answer]:
+    found: list[Answer] = []
+    for prompt in prompts:
+        progress(f"{label}: writing up to {max_tokens} tokens")
+        found.append(side.answer(prompt, max_tokens))
+    return found
+
+
+def _written(reference: Answer, candidate: Answer) -> Written:
+    pairs = zip_longest(reference.token_ids, candidate.token_ids)
+    differing = (place for place, (one, other) in enumerate(pairs) if one != other)
+    return Written(
+        reference.prompt,
+        repetition_of(reference.token_ids),
+        repetition_of(candidate.token_ids),
+        reference.text,
+        candidate.text,
+        next(differing, None),
+    )

@@ -1,0 +1,148 @@
+"""One side of a comparison: a model is opened, reads the texts, writes freely, and is let go."""
+
+import gc
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+
+import torch
+
+from engine.errors import CancelledError, RequestError
+from engine.locate import Choice
+from engine.model.state import State
+from engine.open import open_engine
+from engine.quality.casts import CountedCasts
+from engine.quality.forced import OnWindow
+from engine.settings.declared import Settings
+from engine.turn.local import LocalEngine
+from engine.turn.turn import Machine
+from engine.types import EngineInfo, LoadProgressed, Message, Request, TurnEnded
+
+SEED = 0
+"""Of free generation: both sides draw with the same one, keyed by position."""
+
+PROMPTS = (
+    "Tell me a story about a lighthouse and the people who live in it.",
+    "Explain how a bicycle stays upright, and then write a Python function that sorts words.",
+)
+"""What both sides are asked; one calls for prose, one for code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is opened, and with which settings."""
+
+    choice: Choice
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A freely generated answer."""
+
+    prompt: str
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Casts:
+    """Casts to e4m3 while texts were read, and values that did not fit."""
+
+    num_casts: int
+    num_saturated: int
+
+
+class Side:
+    """An opened model.
+
+    Args:
+        engine: answers; nobody else uses it.
+        stop: cancels what runs.
+        count_casts: look at every cast to e4m3 while texts are read.
+    """
+
+    def __init__(self, engine: LocalEngine, stop: threading.Event, *, count_casts: bool) -> None:
+        self._engine = engine
+        self._stop = stop
+        self._count = count_casts
+        self.casts: Casts | None = None
+
+    @property
+    def info(self) -> EngineInfo:
+        """What is loaded."""
+        return self._engine.info
+
+    def read(self, run: Callable[[Machine, State], None]) -> None:
+        """Let something read texts over an empty conversation."""
+        counted = CountedCasts() if self._count else None
+        with counted or nullcontext():
+            self._engine.warm_up(run)
+        if counted is not None:
+            self.casts = Casts(counted.num_casts, counted.num_saturated)
+
+    def answer(self, prompt: str, max_tokens: int) -> Answer:
+        """Generate as a chat would, with the checkpoint's own sampling.
+
+        Raises:
+            RequestError: the engine failed on the way.
+            CancelledError: the person stopped it.
+        """
+        request = Request(
+            messages=(Message("user", prompt),),
+            sampling=replace(self.info.default_sampling, seed=SEED),
+            max_tokens=max_tokens,
+        )
+        for event in self._engine.generate(request, self._stop):
+            if isinstance(event, TurnEnded):
+                record = event.record
+                if record.finish_reason == "error":
+                    raise RequestError(f"Free generation failed: {record.error}")
+                expect_not_stopped(self._stop)
+                text = f"{record.reasoning}\n{record.text}".strip()
+                return Answer(prompt, text, record.token_ids, record.finish_reason)
+        raise AssertionError("a turn ends with its record")
+
+
+def expect_not_stopped(stop: threading.Event) -> None:
+    """Raise `CancelledError` once the person has stopped the comparison."""
+    if stop.is_set():
+        raise CancelledError("The comparison was stopped; nothing was decided.")
+
+
+@contextmanager
+def opened(
+    source: Source,
+    on_load: Callable[[LoadProgressed], None] | None,
+    stop: threading.Event,
+    *,
+    count_casts: bool = False,
+) -> Generator[Side]:
+    """Open a model for the block; behind it its memory is free, so that the next one has room.
+
+    Raises:
+        EngineError: as ``engine.open.open_engine``.
+    """
+    engine = open_engine(source.choice, source.settings, on_load, stop)
+    assert isinstance(engine, LocalEngine)
+    try:
+        yield Side(engine, stop, count_casts=count_casts)
+    finally:
+        engine.close()
+        gc.collect()
+        if engine.info.device == "cuda":
+            torch.cuda.empty_cache()
+
+
+def progress_of(
+    label: str, name: str, total: int, progress: Callable[[str], object], stop: threading.Event
+) -> OnWindow:
+    """What tells how far a text is read, and stops between two windows."""
+
+    def on_window(num_scored: int) -> None:
+        progress(f"{label}: {name}, {num_scored:,} of {total:,} tokens")
+        expect_not_stopped(stop)
+
+    return on_window

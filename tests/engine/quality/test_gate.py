@@ -1,0 +1,196 @@
+"""Two checkpoints are compared one after the other; a damaged one fails the bar, itself passes."""
+
+import gc
+import json
+import math
+import shutil
+import threading
+import weakref
+from dataclasses import replace
+
+import pytest
+import torch
+
+from engine.errors import CancelledError, RequestError
+from engine.locate import Choice
+from engine.model import decoder
+from engine.profile import load_profiles
+from engine.quality import gate
+from engine.quality.gate import judge
+from engine.quality.interval import Interval
+from engine.quality.report import as_json, as_markdown
+from engine.quality.side import Casts, Source
+from engine.quality.texts import Text, read_text, shipped_texts
+from engine.settings.declared import ModelSettings, Settings
+from tests.engine.model.checkpoints import TINY, random_tensors, write_checkpoint
+from tests.fakes.model import write_text_files
+
+CONFIG = replace(TINY, vocab_size=320, eos_ids=(302,))
+SETTINGS = Settings(model=ModelSettings(device="cpu", threads=1))
+TEXTS = (Text("one", "the quick brown fox " * 12), Text("other", "def f(x): return x\n" * 8))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _same_threads_afterwards():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """The same model as it is, moved by a little, and another one."""
+    root, tensors = tmp_path_factory.mktemp("models"), random_tensors(CONFIG)
+    draws = torch.Generator().manual_seed(1)
+    forms = {
+        "right": tensors,
+        "near": {
+            name: (one * (1 + 0.002 * torch.randn(one.shape, generator=draws))).bfloat16()
+            for name, one in tensors.items()
+        },
+        "wrong": tensors | {"lm_head.weight": 30 * tensors["lm_head.weight"].roll(1, 0)},
+    }
+    for name, form in forms.items():
+        write_text_files(write_checkpoint(root / name, CONFIG, tensors=form))
+    return root
+
+
+def source(folder, profile: str = "bf16") -> Source:
+    return Source(Choice(folder, load_profiles()[profile], is_demo=False), SETTINGS)
+
+
+def compared(reference, candidate, texts=TEXTS, **changed):
+    stop = changed.pop("stop", threading.Event())
+    given = {"answer_tokens": 12, "progress": lambda _: None} | changed
+    return judge(reference, candidate, texts, stop=stop, **given)
+
+
+def test_a_checkpoint_passes_against_itself_and_a_near_one_nearly_so(folders):
+    same = compared(source(folders / "right"), source(folders / "right"))
+    assert same.verdict.passed
+    assert [one.difference.mean for one in same.verdict.texts] == [0, 0]
+    assert all(one.common_tokens is None for one in same.verdict.written)
+    near = compared(source(folders / "right"), source(folders / "near"))
+    assert near.verdict.passed
+    assert 0 < abs(near.verdict.worse.difference.mean) < 0.05
+    assert all(0 < one.divergence < 0.05 for one in near.verdict.texts)
+
+
+def test_a_wrong_one_fails_with_the_text_and_the_figure(folders):
+    judged = compared(source(folders / "right"), source(folders / "wrong"))
+    assert not judged.verdict.passed
+    worse = judged.verdict.worse
+    assert worse.difference.mean == max(one.difference.mean for one in judged.verdict.texts)
+    assert f"{worse.difference.mean:+.4f} nats on {worse.name}" in judged.verdict.failures[0]
+    assert judged.verdict.texts[0].agreement < 0.5
+
+
+def test_two_profiles_of_one_checkpoint_are_two_sides(folders):
+    judged = compared(source(folders / "right"), source(folders / "right", "fp8"))
+    assert (judged.reference.profile, judged.candidate.profile) == ("bf16", "fp8")
+    assert judged.verdict.worse.difference.mean == 0
+
+
+def test_one_model_is_gone_before_the_next_is_there(folders, monkeypatch):
+    alive: list[weakref.ref] = []
+    known = decoder.Model.__init__
+
+    def counted(self, *arguments):
+        gc.collect()
+        assert not any(one() for one in alive)
+        alive.append(weakref.ref(self))
+        known(self, *arguments)
+
+    monkeypatch.setattr(decoder.Model, "__init__", counted)
+    compared(source(folders / "right"), source(folders / "near"))
+    assert len(alive) == 2
+
+
+def test_nothing_is_cast_to_e4m3_while_the_shipped_texts_are_read(folders):
+    texts = [Text(one.name, one.body[:1200]) for one in shipped_texts()]
+    sides = (source(folders / "right"), source(folders / "right"))
+    judged = compared(*sides, texts, answer_tokens=0, count_casts=True)
+    assert judged.casts == (Casts(0, 0), Casts(0, 0))
+    assert judged.verdict.written == ()
+
+
+def test_the_report_holds_every_figure(folders):
+    judged = compared(source(folders / "right"), source(folders / "wrong"))
+    data = json.loads(json.dumps(as_json(judged), allow_nan=False))
+    assert data["passed"] is False
+    assert data["failures"]
+    assert {one["name"] for one in data["texts"]} == {"one", "other"}
+    assert data["texts"][0]["sha256"] == TEXTS[0].sha256
+    text = as_markdown(judged)
+    assert text.startswith("# Quality: wrong against right\n\n**failed.** The loss rises by +")
+    assert "| one |" in text
+    assert f"| {judged.verdict.texts[0].agreement:.2%} |" in text
+
+
+def test_losses_that_are_no_numbers_stay_readable_json(folders):
+    judged = compared(source(folders / "right"), source(folders / "right"))
+    one = judged.verdict.texts[0]
+    broken = replace(one, candidate_loss=math.nan, difference=Interval(math.nan, -1, math.inf))
+    judged = replace(judged, verdict=replace(judged.verdict, texts=(broken,)))
+    data = json.loads(json.dumps(as_json(judged), allow_nan=False))
+    assert data["passed"] is False
+    assert data["texts"][0]["difference"] == {"mean": None, "low": -1, "high": None}
+    assert "nan" in as_markdown(judged)
+
+
+def test_a_candidate_with_another_tokenizer_is_refused(folders, tmp_path):
+    shutil.copytree(folders / "right", tmp_path / "other")
+    path = tmp_path / "other" / "tokenizer.json"
+    definition = json.loads(path.read_text())
+    vocabulary = definition["model"]["vocab"]
+    vocabulary["f"], vocabulary["q"] = vocabulary["q"], vocabulary["f"]
+    path.write_text(json.dumps(definition))
+    with pytest.raises(RequestError, match="tokenizer reads the text 'one' as other tokens"):
+        compared(source(folders / "right"), source(tmp_path / "other"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"answer_tokens": 5000}, "answers of 5000 tokens"),
+        ({"window_tokens": 5000}, "Windows of 5000 tokens"),
+        ({"texts": (Text("short", "a"),)}, "'short' has no token to predict"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(folders, changed, said):
+    with pytest.raises(RequestError, match=said):
+        compared(source(folders / "right"), source(folders / "right"), **changed)
+
+
+def test_it_can_be_stopped(folders):
+    stop = threading.Event()
+    with pytest.raises(CancelledError):
+        compared(
+            source(folders / "right"), source(folders / "right"), stop=stop,
+            progress=lambda _: stop.set(),
+        )  # fmt: skip
+
+
+def test_the_context_is_what_the_gate_needs_not_what_a_chat_has(folders):
+    wide = replace(SETTINGS, model=replace(SETTINGS.model, context_tokens=1_000_000))
+    narrowed = gate._narrowed(replace(source(folders / "right"), settings=wide))
+    assert narrowed.settings.model.context_tokens == gate.CONTEXT_TOKENS
+
+
+def test_the_shipped_texts_are_long_enough_for_a_narrow_interval():
+    prose, code = shipped_texts()
+    assert (prose.name, code.name) == ("prose", "code")
+    assert len(prose.body) > 9000
+    assert len(code.body) > 9000
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [(b"\xff\xfe", "no UTF-8 at byte 0"), (b" \n", "holds no text"), (None, "does not read")],
+)
+def test_a_text_of_ones_own_that_does_not_read_is_refused(tmp_path, raw, said):
+    path = tmp_path / "text.txt"
+    if raw is not None:
+        path.write_bytes(raw)
+    with pytest.raises(RequestError, match=said):
+        read_text(path)

@@ -1,0 +1,33 @@
+"""E4M3 ends at 448: every cast to it on the served path is known, with what keeps it below.
+
+What torch casts while texts are read is counted as well (`engine.quality.casts`); this looks at
+the sources, kernels' too.
+"""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVED = ("kernels", "engine/model", "engine/turn", "engine/draft", "engine/text")
+CAST = re.compile(
+    r"\.to\((torch\.float8_e4m3fn|E4M3|tl\.float8e4nv)(?!, bitcast)|cvt\.\w+(\.\w+)*\.e4m3x2\.f32"
+)
+
+SCALED = {
+    "kernels/linear/prefill_fp8.py": "each 128 inputs of a row over their largest / 448",
+    "kernels/linear/prefill_fp8_kernel.py": "the same on the GPU",
+    "kernels/common/peers.py": "weights drawn for another program's kernels",
+    "engine/model/random.py": "group scales of one; random codes are clamped to 448",
+}
+"""Files with casts, and what keeps each below 448."""
+
+
+def test_no_cast_to_e4m3_is_without_a_scale():
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in SERVED
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".cu", ".cuh") and CAST.search(path.read_text("utf-8"))
+    }
+    assert found <= SCALED.keys()
+    assert "kernels/linear/prefill_fp8.py" in found, "the pattern still finds what it looks for"
