@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from engine.errors import SettingsError
 from engine.locate import HOW_TO_GIVE, Choice, choose
 from engine.profile import load_profiles
 from engine.settings.declared import Settings, load_settings
@@ -60,6 +61,9 @@ def sampling_of(settings: Settings, info: EngineInfo) -> Sampling:
     """How tokens are drawn: the settings where they speak, else what the checkpoint says.
 
     An empty seed becomes a fresh one, so that every turn can be repeated from its record.
+
+    Raises:
+        SettingsError: ``sampling.logit_bias`` does not read.
     """
     ours, theirs = settings.sampling, info.default_sampling
     return replace(
@@ -71,6 +75,7 @@ def sampling_of(settings: Settings, info: EngineInfo) -> Sampling:
         presence_penalty=_either(ours.presence_penalty, theirs.presence_penalty),
         repetition_penalty=_either(ours.repetition_penalty, theirs.repetition_penalty),
         seed=_either(ours.seed, secrets.randbits(31)),
+        logit_bias=parse_bias(ours.logit_bias),
     )
 
 
@@ -81,11 +86,35 @@ def request_of(settings: Settings, info: EngineInfo, messages: tuple[Message, ..
         sampling=sampling_of(settings, info),
         max_tokens=settings.sampling.max_tokens,
         thinking=settings.chat.thinking and info.supports_thinking,
+        thinking_budget=settings.chat.thinking_budget,
         effort=settings.chat.effort,
+        exact_resume=settings.chat.resume == "exact",
         drafter=settings.draft.drafter,
         draft_shape=settings.draft.shape,
         num_draft_tokens=settings.draft.tokens,
     )
+
+
+def parse_bias(text: str) -> tuple[tuple[int, float], ...]:
+    """Read ``ID:NUMBER`` between commas.
+
+    Raises:
+        SettingsError: there is something else, or an id stands twice.
+    """
+    pairs: dict[int, float] = {}
+    for one in filter(None, (part.strip() for part in text.split(","))):
+        token, _, number = one.partition(":")
+        try:
+            token_id, bias = int(token), float(number)
+        except ValueError:
+            raise SettingsError(
+                f"'sampling.logit_bias' holds '{one}', expected ID:NUMBER.",
+                "Write pairs between commas, such as 11:-100,13:2.5.",
+            ) from None
+        if token_id in pairs:
+            raise SettingsError(f"'sampling.logit_bias' names the id {token_id} twice.")
+        pairs[token_id] = bias
+    return tuple(sorted(pairs.items()))
 
 
 def _either(first: _T | None, second: _T) -> _T:

@@ -13,13 +13,13 @@ from engine.measure import read_bandwidth_gbps
 from engine.model import footprint
 from engine.model.config import ModelConfig, config_of_shape
 from engine.model.decoder import Model
-from engine.model.memory import available_bytes
+from engine.model.memory import MemoryPlan, plan_serving
 from engine.model.random import random_model
 from engine.open import HELD_FORMATS, arithmetic_id
 from engine.profile import Profile
 
-ACTIVATION_BYTES = 1 << 30
-"""Room for activations, a snapshot, and a matrix in fp32 while its codes are drawn."""
+DRAWING_BYTES = 1 << 30
+"""Room for a snapshot, and for a matrix in fp32 while its codes are drawn."""
 
 Progress = Callable[[str], object]
 """Called with a sentence for each step."""
@@ -52,6 +52,7 @@ def draw_model(
     smaller: str,
     progress: Progress,
     hidden_tokens: int = 0,
+    num_conversations: int = 1,
 ) -> BenchModel:
     """Measure the read bandwidth and draw a model that fits.
 
@@ -64,13 +65,15 @@ def draw_model(
         smaller: the option that asks for less, for the refusal.
         progress: called with a sentence for each step.
         hidden_tokens: tokens whose rows are held twice, as prefill returns them.
+        num_conversations: states that are held at once.
 
     Raises:
         RequestError: there is no such shape.
         MemoryPlanError: the model does not fit on the device.
     """
     config = config_of_shape(shape)
-    _expect_room(config, profile, path, device, num_tokens, hidden_tokens, smaller)
+    plan = _plan(config, profile, path, device, num_tokens)
+    _expect_room(plan, 2 * 2 * config.hidden_size * hidden_tokens, num_conversations, smaller)
     progress("measuring the read bandwidth")
     read_gb_s = read_bandwidth_gbps(device)
     progress(f"drawing the weights of {shape}")
@@ -97,27 +100,25 @@ def any_ids(config: ModelConfig, number: int) -> list[int]:
     return [draw.randrange(config.vocab_size) for _ in range(number)]
 
 
-def _expect_room(
-    config: ModelConfig,
-    profile: Profile,
-    path: LinearPath,
-    device: str,
-    num_tokens: int,
-    hidden_tokens: int,
-    smaller: str,
-) -> None:
+def _plan(
+    config: ModelConfig, profile: Profile, path: LinearPath, device: str, num_tokens: int
+) -> MemoryPlan:
     formats = profile.formats if path.is_packed else HELD_FORMATS
-    weights = sum(footprint.weight_bytes(config, formats, packed=path.is_packed).values())
-    cache = footprint.kv_bytes_per_token(config) * num_tokens
-    rows = 2 * 2 * config.hidden_size * hidden_tokens
-    states = footprint.state_bytes(config) + footprint.tail_bytes(config)
-    needed = weights + cache + rows + states + ACTIVATION_BYTES
-    if path.is_packed:
-        needed += footprint.workspace_bytes(config)
-    free = available_bytes(device)
-    if needed > free:
+    weights = footprint.weight_bytes(config, formats, packed=path.is_packed)
+    return plan_serving(
+        config, sum(weights.values()), device, packed=path.is_packed,
+        with_mtp=bool(config.num_mtp_layers), context_tokens=num_tokens, snapshot_mb=0,
+    )  # fmt: skip
+
+
+def _expect_room(plan: MemoryPlan, row_bytes: int, num_conversations: int, smaller: str) -> None:
+    more = (num_conversations - 1) * sum(plan.kept.values())
+    needed = plan.needed + more + row_bytes + DRAWING_BYTES
+    if needed > plan.available:
+        context = num_conversations * plan.kept["context"]
         raise MemoryPlanError(
-            f"The model needs {needed / 1e9:.1f} GB (weights {weights / 1e9:.1f}, keys and values "
-            f"of {num_tokens:,} tokens {cache / 1e9:.1f}) and {free / 1e9:.1f} GB are free.",
+            f"The model needs {needed / 1e9:.1f} GB (weights {plan.weights / 1e9:.1f}, keys and "
+            f"values of {plan.context_tokens:,} tokens {context / 1e9:.1f}) and "
+            f"{plan.available / 1e9:.1f} GB are free.",
             f"Take --shape demo, or {smaller}.",
         )

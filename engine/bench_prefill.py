@@ -99,7 +99,6 @@ def bench_prefill(
         smaller="a shorter prompt with --tokens", progress=progress,
     )  # fmt: skip
     state = bench.model.new_state(longest)
-    state.kv.reserve(longest, 0)
     timings: list[PrefillTiming] = []
     for length in lengths:
         progress(f"prompts of {length:,} tokens")

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.bench_drafts import time_drafts, tokens_for
 from engine.bench_model import BenchModel, Progress, draw_model
 from engine.errors import RequestError
-from engine.launches import count_kernels
+from engine.launches import Kernels, watch_kernels
 from engine.linear_path import KernelError, choose_linear_path
 from engine.model.config import config_of_shape
 from engine.profile import Profile
@@ -53,6 +54,8 @@ class RoundTiming:
     """Rounds of one number of rows: medians over the repetitions.
 
     ``num_bytes`` are by ``engine.records.BYTE_PARTS``, ``phases`` by ``engine.records.PHASES``.
+    ``host_share`` is the part of the round in which the GPU is not at it, and ``gap_share`` that of
+    the GPU's time in which none of its kernels runs; None where nobody may look.
     """
 
     rows: int
@@ -64,6 +67,8 @@ class RoundTiming:
     gb_s: float
     share: float
     """``gb_s`` over the read bandwidth measured in this run."""
+    host_share: float | None
+    gap_share: float | None
     phases: dict[str, PhaseTiming]
 
 
@@ -97,11 +102,14 @@ def bench_round(
     """
     config_of_shape(shape)
     expect_rows(rows)
-    num_tokens = context_tokens + max(rows) * (NUM_WARM_UP + num_repetitions)
+    num_rounds = NUM_WARM_UP + num_repetitions
+    # one record of plain decode serves both tables
+    num_decoded = max(max(rows) * num_rounds, tokens_for(num_repetitions))
+    num_tokens = context_tokens + num_decoded
     path = choose_linear_path(settings, device)
     bench = draw_model(
         shape, profile, path, device=device, num_tokens=num_tokens,
-        smaller="a smaller --context", progress=progress,
+        smaller="a smaller --context", progress=progress, num_conversations=2,
     )  # fmt: skip
     progress(f"reading {context_tokens} tokens")
     replay = Replay(bench.model, context_tokens, num_tokens)
@@ -113,12 +121,15 @@ def bench_round(
         progress(f"rounds of {num_rows} row{'s' * (num_rows > 1)}")
         timed.append(_time_rows(replay, verifier, num_rows, num_repetitions))
     # behind all that is timed: a profiler leaves its traces
-    launches = [_count_launches(replay, verifier, one, device) for one in rows]
-    timings = [_timing(bench, replay, *one) for one in zip(rows, timed, launches, strict=True)]
+    progress("rounds that the MTP head drafts")
+    drafts = time_drafts(bench.model, verifier, context_tokens, replay.truth, num_repetitions)
+    kernels = [_watch(replay, verifier, one, device) for one in rows]
+    timings = [_timing(bench, replay, *one) for one in zip(rows, timed, kernels, strict=True)]
     return bench.facts | {
         "context_tokens": context_tokens,
         "repetitions": num_repetitions,
         "rounds": timings,
+        "drafts": drafts,
     }
 
 
@@ -141,8 +152,9 @@ def _time_rows(
     return every[NUM_WARM_UP:]
 
 
-def _count_launches(replay: Replay, verifier: Verifier, num_rows: int, device: str) -> int | None:
-    return count_kernels(lambda: list(replay.rounds(verifier, num_rows, 1)), device)
+def _watch(replay: Replay, verifier: Verifier, num_rows: int, device: str) -> Kernels | None:
+    list(replay.rounds(verifier, num_rows, 1))  # drafted rounds ran in another state in between
+    return watch_kernels(lambda: list(replay.rounds(verifier, num_rows, 1)), device)
 
 
 def _timing(
@@ -150,7 +162,7 @@ def _timing(
     replay: Replay,
     num_rows: int,
     timed: Sequence[Replayed],
-    launches: int | None,
+    kernels: Kernels | None,
 ) -> RoundTiming:
     totals = [sum(one.ms.values()) for one in timed]
     round_ms = statistics.median(totals)
@@ -158,6 +170,7 @@ def _timing(
     num_bytes = bench.path.traffic_of(bench.model)(num_before, num_rows, num_rows, 0)
     ms = {name: statistics.median(one.ms[name] for one in timed) for name in PHASES}
     gb_s = sum(num_bytes.values()) / round_ms / 1e6
+    launches = kernels.number if kernels is not None else None
     return RoundTiming(
         rows=num_rows,
         round_ms=round_ms,
@@ -167,6 +180,8 @@ def _timing(
         num_bytes=num_bytes,
         gb_s=gb_s,
         share=gb_s / bench.read_gb_s,
+        host_share=max(0.0, 1 - kernels.span_ms / round_ms) if kernels is not None else None,
+        gap_share=kernels.gap_share if kernels is not None else None,
         phases={
             name: _phase(name, ms[name], launches, num_bytes, bench.read_gb_s) for name in PHASES
         },

@@ -166,24 +166,27 @@ def _models(settings: Settings) -> Iterator[Finding]:
         for profile in profiles.values():
             need = need_of(profile, settings.model.context_tokens, packed=path.is_packed)
             yield _fit(need, room)
-        yield _chat(settings, choose(settings, profiles), device, path)
+        yield from _chat(settings, choose(settings, profiles), device, path)
     except EngineError as error:
         yield Finding("chat", "bad", error.message, error.mend)
 
 
-def _chat(settings: Settings, choice: Choice, device: str, path: LinearPath) -> Finding:
+def _chat(settings: Settings, choice: Choice, device: str, path: LinearPath) -> Iterator[Finding]:
     """Whether what chat would open reads and fits; raises the `EngineError` that it would meet."""
     config = read_config(choice.path)
     checkpoint = open_checkpoint(choice.path, config, choice.overlay)
     Tokenizer.load(choice.path, config.vocab_size)
     tokens = min(settings.model.context_tokens, config.max_position_embeddings)
-    plan = plan_memory(checkpoint, device, packed=path.is_packed, context_tokens=tokens)
+    plan = plan_memory(
+        checkpoint, device, packed=path.is_packed, context_tokens=tokens,
+        snapshot_mb=settings.model.snapshot_mb,
+    )  # fmt: skip
     plan.expect_fit()
+    yield Finding("memory plan", "good", plan.sentence)
     if choice.is_demo:
-        return Finding("chat", "note", "'qwen38 chat' opens the small demo model.", HOW_TO_GIVE)
-    return Finding(
-        "chat", "good", f"'qwen38 chat' opens {choice.named} with {choice.profile.name}."
-    )
+        yield Finding("chat", "note", "'qwen38 chat' opens the small demo model.", HOW_TO_GIVE)
+        return
+    yield Finding("chat", "good", f"'qwen38 chat' opens {choice.named} with {choice.profile.name}.")
 
 
 def _kernels(path: LinearPath) -> Finding:

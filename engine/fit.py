@@ -9,6 +9,8 @@ from engine.locate import weights_of
 from engine.model import footprint
 from engine.model.config import SHAPE_27B, SHAPE_DEMO, ModelConfig
 from engine.model.config_file import read_config
+from engine.model.memory import LEAST_SNAPSHOTS
+from engine.model.serving_memory import kept_bytes, passing_bytes, snapshot_bytes
 from engine.model.streaming import STAGING_BYTES
 from engine.open import HELD_FORMATS, choose_device
 from engine.profile import Profile
@@ -23,7 +25,8 @@ class Need:
     ``config`` is that of the files, else of the model that the profile is made for.
     ``stored_bytes`` are the weights as the profile stores them, ``held_bytes`` the same weights as
     this engine holds them on this machine; ``round_bytes`` counts the stored form.
-    ``workspace_bytes`` come on top of the weights where they are packed for kernels.
+    ``conversation_bytes`` stay beside them while the engine is open, ``working_bytes`` come and go
+    in a turn or are points to come back to; ``workspace_bytes`` are taken while weights are packed.
     """
 
     profile: str
@@ -34,14 +37,16 @@ class Need:
     stored_bytes: int
     held_bytes: int
     conversation_bytes: int
+    working_bytes: int
     round_bytes: int
     workspace_bytes: int = 0
 
     @property
     def total_bytes(self) -> int:
         """Everything at once with a full context: what the loader will ask for."""
-        weights = max(self.stored_bytes, self.held_bytes) + self.workspace_bytes
-        return weights + self.conversation_bytes + STAGING_BYTES
+        loading = STAGING_BYTES + self.workspace_bytes
+        serving = self.conversation_bytes + self.working_bytes
+        return max(self.stored_bytes, self.held_bytes) + max(loading, serving)
 
 
 def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None) -> Need:
@@ -60,8 +65,9 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
     held_formats = profile.formats if packed else HELD_FORMATS
     tokens = min(context_tokens, config.max_position_embeddings)
     a_round = footprint.round_bytes(config, profile.formats, tokens)
-    a_token = footprint.kv_bytes_per_token(config) + footprint.mtp_kv_bytes_per_token(config)
-    states = footprint.state_bytes(config) + footprint.tail_bytes(config)
+    kept = kept_bytes(config, tokens, packed=packed, with_mtp=bool(config.num_mtp_layers))
+    passing = passing_bytes(config, tokens, packed=packed)
+    points = LEAST_SNAPSHOTS * snapshot_bytes(config, packed=packed)
     return Need(
         profile=profile.name,
         path=path,
@@ -70,7 +76,8 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
         context_tokens=tokens,
         stored_bytes=sum(footprint.weight_bytes(config, profile.formats).values()),
         held_bytes=sum(footprint.weight_bytes(config, held_formats, packed=packed).values()),
-        conversation_bytes=a_token * tokens + states,
+        conversation_bytes=sum(kept.values()),
+        working_bytes=sum(passing.values()) + points,
         round_bytes=sum(a_round.values()),
         workspace_bytes=footprint.workspace_bytes(config) if packed else 0,
     )

@@ -1,7 +1,8 @@
-"""Count the kernels that a GPU runs, whether a graph launches them or the host one by one."""
+"""Watch the kernels that a GPU runs, whether a graph launches them or the host one by one."""
 
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -10,15 +11,35 @@ _NO_KERNELS = ("Memcpy", "Memset")
 """How the profiler names copies and fills."""
 
 
-def count_kernels(run: Callable[[], object], device: str) -> int | None:
-    """Run something under the profiler and count its kernels; copies and fills are none.
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """What a GPU ran.
+
+    Attributes:
+        number: of kernels; copies and fills are none.
+        span_ms: from the start of the first to the end of the last.
+        gaps_ms: of that, when none ran.
+    """
+
+    number: int
+    span_ms: float
+    gaps_ms: float
+
+    @property
+    def gap_share(self) -> float:
+        """Share of the span in which no kernel ran."""
+        return self.gaps_ms / self.span_ms if self.span_ms else 0.0
+
+
+def watch_kernels(run: Callable[[], object], device: str) -> Kernels | None:
+    """Run something under the profiler and look at its kernels.
 
     Args:
         run: has run before, so that nothing is compiled or captured.
         device: "cuda", or "cpu", where there are none.
 
     Returns:
-        The number; None on a CPU, and where the driver lets nobody look.
+        What ran; None on a CPU, and where the driver lets nobody look.
     """
     if device != "cuda":
         return None
@@ -28,11 +49,21 @@ def count_kernels(run: Callable[[], object], device: str) -> int | None:
         with profiler.profile(activities=[profiler.ProfilerActivity.CUDA]) as seen:
             run()
             torch.cuda.synchronize()
-        return num_kernels(seen.events()) or None
+        return kernels_among(seen.events())
 
 
-def num_kernels(events: Iterable[Any]) -> int:
-    """Count the kernels among a profiler's events."""
-    return sum(
-        one.device_type.name == "CUDA" and not one.name.startswith(_NO_KERNELS) for one in events
-    )
+def kernels_among(events: Iterable[Any]) -> Kernels | None:
+    """The kernels among a profiler's events, whose times are in microseconds; None without any."""
+    kernels = [
+        one
+        for one in events
+        if one.device_type.name == "CUDA" and not one.name.startswith(_NO_KERNELS)
+    ]
+    if not kernels:
+        return None
+    times = sorted((one.time_range.start, one.time_range.end) for one in kernels)
+    first, end, gaps_us = times[0][0], times[0][0], 0.0
+    for begins, ends in times:  # one may begin before the one before it ends
+        gaps_us += max(0.0, begins - end)
+        end = max(end, ends)
+    return Kernels(len(kernels), (end - first) / 1e3, gaps_us / 1e3)

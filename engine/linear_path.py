@@ -7,19 +7,22 @@ import torch
 
 from engine.dispatch import DeviceFacts, dispatch
 from engine.draft.draft import Draft
+from engine.draft.prices import ROW_CLASSES
 from engine.errors import EngineError, SettingsError
+from engine.model.chunk import NUM_ROWS
+from engine.model.compiling import compile_products
 from engine.model.decoder import Model
 from engine.model.kernel_model import KernelModel
 from engine.model.packed import crossovers_of
 from engine.model.packing import Launching, Packer
-from engine.model.state import State
 from engine.settings.declared import Settings
 from engine.tiles import read_table
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
+from engine.turn.machine import Machine
+from engine.turn.memory import Memory
 from engine.turn.rows_verify import RowsVerifier
 from engine.turn.traffic import RowsTraffic, Traffic, WalkTraffic
-from engine.turn.turn import Machine
 from engine.turn.verify import RowWalk, Verifier
 from kernels.common import nvrtc
 from kernels.common.nvrtc import CompileError
@@ -144,17 +147,14 @@ def why_kernels_do_not_run(capability: tuple[int, int]) -> str:
     return ""
 
 
-WARM_ROWS = (1, 4, 8, 16, 24, 32)
-"""Rows of the rounds that a GPU runs before the first answer: one of each class of tiles, and what
-the MTP head usually proposes."""
-
-
-def warm_up(machine: Machine, state: State) -> None:
+def warm_up(machine: Machine, memory: Memory) -> None:
     """Compile, load and capture what rounds need, so that no answer waits for it.
+
+    It runs in the memory of the conversation to come: what is captured holds its addresses.
 
     Args:
         machine: its model is loaded for the kernels.
-        state: of the conversation to come, empty; what runs here leaves its marks on it.
+        memory: empty; what runs here leaves its marks on it.
 
     Raises:
         KernelError: a kernel does not compile, or the driver refuses it.
@@ -162,16 +162,18 @@ def warm_up(machine: Machine, state: State) -> None:
     model = machine.model
     try:
         if model.device.type == "cuda":
-            run_rounds(machine, state)
-        state.clear()
-        hidden = model.step(0, state)
+            heads = [model.weights.head, *([model.mtp.head] if model.mtp is not None else [])]
+            compile_products(model.weights, heads, ROW_CLASSES)
+            run_rounds(machine, memory)
+            read_chunks(machine.model, memory)
+        memory.forget()
+        hidden = model.step(0, memory.state)
         model.logits(hidden)
-        if model.mtp is not None:
-            rows = model.mtp.new_state(64)
-            model.mtp.fill(hidden, (0,), rows)
-            model.mtp.draft(hidden, 0, rows, 1)
+        if memory.mtp is not None:
+            memory.mtp.warm_up(hidden)
         if model.device.type == "cuda":
             torch.cuda.synchronize()
+        model.take_captured()  # nobody waited for these
     except (RuntimeError, ValueError) as problem:
         raise KernelError(
             f"The matrix kernels do not run here: {str(problem).splitlines()[0]}.",
@@ -179,15 +181,25 @@ def warm_up(machine: Machine, state: State) -> None:
         ) from None
 
 
-def run_rounds(machine: Machine, state: State) -> None:
-    """Run a round of each of `WARM_ROWS`, with the sampling that most turns will have."""
+def run_rounds(machine: Machine, memory: Memory) -> None:
+    """Run a round of each number of rows that is proposed, with the sampling of most turns."""
     model = machine.model
     sampling, num_ids = model.default_sampling, machine.tokenizer.num_ids
-    for num_rows in WARM_ROWS:
-        state.clear()
+    for num_rows in ROW_CLASSES:
+        memory.forget()
         draft, clock = Draft.chain((0,) * (num_rows - 1)), PhaseClock(model.device)
         chooser = TokenChooser(sampling, num_ids, ())
-        machine.verifier.verify(0, draft, state, chooser, lambda _token_id, _logits: False, clock)
+        machine.verifier.verify(
+            0, draft, memory.state, chooser, lambda _token_id, _logits: False, clock
+        )
+
+
+def read_chunks(model: Model, memory: Memory) -> None:
+    """Read a chunk of each number of rows that prompts are read with."""
+    for num_rows in NUM_ROWS:
+        if num_rows <= memory.state.max_tokens:
+            memory.forget()
+            model.prefill((0,) * num_rows, memory.state)
 
 
 def describe_paths(path: LinearPath) -> str:

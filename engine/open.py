@@ -21,6 +21,7 @@ from engine.model.decoder import Model
 from engine.model.footprint import kv_bytes_per_token, state_bytes, tail_bytes, weight_bytes
 from engine.model.generation import read_generation
 from engine.model.loading import load_weights
+from engine.model.memory import LEAST_SNAPSHOTS, plan_memory
 from engine.model.rows import ARITHMETIC
 from engine.profile import Formats, Profile
 from engine.settings.declared import DraftSettings, Settings
@@ -28,7 +29,7 @@ from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
 from engine.tiles import TABLES, tile_notice, tuned_arithmetic
 from engine.turn.local import LocalEngine
-from engine.turn.turn import Machine
+from engine.turn.machine import Machine
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
 
 HELD_FORMATS = Formats("bf16", "bf16", "bf16", "bf16", "bf16")
@@ -80,6 +81,11 @@ def open_engine(
         checkpoint = open_checkpoint(choice.path, config, choice.overlay)
         notices = notices_of(choice, checkpoint, path)
         template.compile()
+        plan = plan_memory(
+            checkpoint, device, packed=path.is_packed, context_tokens=max_context_tokens,
+            snapshot_mb=settings.model.snapshot_mb,
+        )  # fmt: skip
+        plan.expect_fit()
         packer = path.new_packer()
         model = load_weights(
             checkpoint,
@@ -88,7 +94,6 @@ def open_engine(
             on_progress=on_progress,
             cancel=cancel,
             packer=packer,
-            context_tokens=max_context_tokens,
         )
         products = packer.arithmetic if packer is not None else ""
         arithmetic = arithmetic_id(device, products)
@@ -99,6 +104,7 @@ def open_engine(
         return engine_of(
             model, tokenizer, template, choice, path, max_context_tokens, arithmetic, notices,
             routing=routing_of(settings.draft, path, choice.profile),
+            most_marks=plan.num_snapshots,
         )  # fmt: skip
     except BaseException:
         template.close()
@@ -116,6 +122,7 @@ def engine_of(
     notices: tuple[str, ...] = (),
     *,
     routing: Routing | None = None,
+    most_marks: int = LEAST_SNAPSHOTS,
 ) -> LocalEngine:
     """Put an engine around a loaded model, and let its kernels run once.
 
@@ -149,7 +156,9 @@ def engine_of(
         arithmetic=arithmetic,
         read_gb_s=read_bandwidth_gbps(model.device.type),
     )
-    engine = LocalEngine(info, machine, template, choice.profile.drafting, notices)
+    engine = LocalEngine(
+        info, machine, template, choice.profile.drafting, notices, most_marks=most_marks
+    )
     if path.is_packed:
         engine.warm_up(warm_up)
     return engine

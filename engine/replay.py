@@ -46,7 +46,6 @@ class Replay:
         self._chooser = TokenChooser(Sampling(temperature=0.0), model.config.vocab_size, ())
         self._num_decoded = num_tokens - context_tokens
         self.state: State = model.new_state(num_tokens)
-        self.state.kv.reserve(num_tokens, 0)
         model.prefill(any_ids(model.config, context_tokens), self.state)
         self.start: Snapshot = self.state.snapshot()
         self.truth: list[int] = []

@@ -30,6 +30,8 @@ class Message:
     role: Role
     content: str
     reasoning: str = ""
+    record: TurnRecord | None = field(default=None, repr=False, compare=False)
+    """Of an answer: how it was computed, so that an exact resume can repeat it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class Sampling:
     """How a token is chosen from its logits; ``temperature`` 0 is greedy whatever the rest says.
 
     ``top_k`` 0, ``top_p`` 1 and ``min_p`` 0 switch the filters off. Draws are keyed by
-    (seed, position), so a token's draw depends on nothing else.
+    (seed, position), so a token's draw depends on nothing else. ``logit_bias`` holds pairs of a
+    token id and what is added to its logit before penalties.
     """
 
     temperature: float = 1.0
@@ -47,6 +50,7 @@ class Sampling:
     presence_penalty: float = 0.0
     repetition_penalty: float = 1.0
     seed: int = 0
+    logit_bias: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,10 @@ class Request:
     ``prompt_ids`` given means the ids are fed as they are and ``messages`` is ignored.
     ``num_draft_tokens`` None leaves it to the drafter. ``replay_ids`` is what the ``replay``
     drafter proposes. ``keep_logits`` collects the fp32 logits [vocab] of every generated position,
-    for ``--logits``.
+    for ``--logits``. ``thinking_budget`` is the most tokens of thinking, after which its end is
+    forced. ``exact_resume`` reads a conversation of an earlier process as its records say it was
+    computed, to the same bits; without it history is prefilled, which is faster.
+    ``ignore_stop_ids`` goes on behind tokens that end an answer, to measure and to compare.
     """
 
     messages: tuple[Message, ...] = ()
@@ -65,12 +72,15 @@ class Request:
     max_tokens: int = 1024
     stop: tuple[str, ...] = ()
     thinking: bool = True
+    thinking_budget: int | None = None
     effort: str | None = None
+    exact_resume: bool = True
     drafter: str = "auto"
     draft_shape: str = "auto"
     num_draft_tokens: int | None = None
     replay_ids: tuple[int, ...] = ()
     keep_logits: bool = False
+    ignore_stop_ids: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ def bench_round(
         settings=settings,
     )
     result["rounds"] = [_as_json(one) for one in result["rounds"]]
+    result["drafts"] = asdict(result["drafts"]) if result["drafts"] is not None else None
     bench_figures.show(result, _table(result), file)
     return OK
 
@@ -58,7 +59,8 @@ def _table(result: dict[str, Any]) -> list[str]:
         lines.append(f"{one['rows']:>4}  {'round':<8}{_figures(whole, best)}")
         for name, phase in one["phases"].items():
             lines.append(f"{'':<6}{name:<8}{_figures(phase, ' ' * 10)}".rstrip())
-    return [*lines, "", *_parts(result["rounds"])]
+    tables = [lines, _parts(result["rounds"]), _shares(result["rounds"]), _drafts(result["drafts"])]
+    return [line for table in tables if table for line in (*table, "")][:-1]
 
 
 def _figures(one: dict[str, Any], best: str) -> str:
@@ -77,3 +79,26 @@ def _parts(rounds: list[dict[str, Any]]) -> list[str]:
         figures = "".join(f"{one['bytes'][name] / 1e9:>10.3f}" for name in names)
         lines.append(f"{one['rows']:>4}       {figures}")
     return lines
+
+
+def _shares(rounds: list[dict[str, Any]]) -> list[str]:
+    """What of a round is not the GPU's, and what of the GPU's time no kernel uses."""
+    looked_at = [one for one in rounds if one["host_share"] is not None]
+    if not looked_at:
+        return []
+    shares = (
+        f"{one['rows']:>4}{one['host_share']:>12.1%}{one['gap_share']:>22.1%}" for one in looked_at
+    )
+    return ["rows  host share  gaps between kernels", *shares]
+
+
+def _drafts(drafts: dict[str, Any] | None) -> list[str]:
+    """Rounds that the checkpoint's own head drafted."""
+    if drafts is None:
+        return []
+    columns = ("round ms", *(f"{name} ms" for name in drafts["ms"]), "ms a step", "tokens")
+    values = (drafts["round_ms"], *drafts["ms"].values(), drafts["step_ms"], drafts["tokens"])
+    return [
+        f"MTP, {drafts['steps']} steps" + "".join(f"{one:>11}" for one in columns),
+        f"{drafts['rows']:>4} rows   " + "".join(f"{one:>11.3f}" for one in values),
+    ]

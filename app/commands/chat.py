@@ -32,6 +32,7 @@ def chat(
     ] = None,
     device: options.Device = None,
     system: options.System = None,
+    thinking_budget: options.ThinkingBudget = None,
     trace: options.Trace = None,
     replay: Annotated[
         Path | None,
@@ -44,7 +45,11 @@ def chat(
 ) -> int:
     """Talk with the model."""
     if replay is not None:
-        is_alone = all(one is None for one in (model, profile, resume, device, system, trace))
+        is_alone = all(
+            one is None for one in (
+                model, profile, resume, device, system, thinking_budget, trace,
+            )
+        )  # fmt: skip
         return play(replay, speed, sets, is_alone=is_alone and not plain)
     if trace is not None:
         check_target("--trace", trace)
@@ -53,6 +58,7 @@ def chat(
         "model.profile": profile,
         "model.device": device,
         "chat.system": system,
+        "chat.thinking_budget": thinking_budget,
     }
     chosen = plan(options.as_settings(given, sets))
     session_id = _resumed(chosen, resume)

@@ -14,6 +14,10 @@ Model = Annotated[
 Profile = Annotated[str | None, typer.Option("--profile", help="Weight profile.", metavar="NAME")]
 Device = Annotated[str | None, typer.Option("--device", help="auto, cpu or cuda.", metavar="NAME")]
 System = Annotated[str | None, typer.Option("--system", help="System prompt.", metavar="TEXT")]
+ThinkingBudget = Annotated[
+    int | None,
+    typer.Option("--thinking-budget", help="Most tokens of thinking.", metavar="N", min=0),
+]
 SettingName = Annotated[
     str | None, typer.Argument(help="Only this one, by its full name or its last part.")
 ]

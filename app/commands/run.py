@@ -66,6 +66,7 @@ def run(
         typer.Option(help="Write the fp32 logits of every new token.", metavar="FILE.safetensors"),
     ] = None,
     no_thinking: Annotated[bool, typer.Option("--no-thinking", help="Answer at once.")] = False,
+    thinking_budget: options.ThinkingBudget = None,
     trace: options.Trace = None,
     sets: options.Sets = None,
 ) -> int:
@@ -82,6 +83,7 @@ def run(
         "model.device": device,
         "chat.system": system,
         "chat.thinking": False if no_thinking else None,
+        "chat.thinking_budget": thinking_budget,
     }
     _check_ids(ids, prompt, system, no_thinking=no_thinking)
     if logits is not None:
@@ -161,6 +163,7 @@ def as_record(info: EngineInfo, request: Request, record: TurnRecord) -> dict[st
         "sampling": asdict(request.sampling),
         "max_tokens": request.max_tokens,
         "thinking": request.thinking,
+        "thinking_budget": request.thinking_budget,
     }
 
 

@@ -4,7 +4,7 @@ Lines: ``session`` (head), ``message``, ``start`` / ``part`` / ``end`` of an ans
 ``title`` and ``branch``. A line of a later make is passed over. Knows no file.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -75,6 +75,15 @@ class Contents:
             at = self.messages[at].parent
         return path[::-1]
 
+    def ids_before(self, entry: MessageEntry) -> tuple[int, ...]:
+        """Token ids of the conversation up to the last recorded answer above a message."""
+        at, seen = entry.parent, 0
+        while (one := self.messages.get(at)) is not None and seen <= len(self.messages):
+            if one.record is not None and one.record.prompt_ids:
+                return (*one.record.prompt_ids, *one.record.token_ids)
+            at, seen = one.parent, seen + 1
+        return ()
+
     def apply(self, line: Mapping[str, Any]) -> None:
         """Take one line; one that does not fit is counted and passed over."""
         kind = line.get("type")
@@ -125,8 +134,8 @@ def session_line(contents: Contents) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def message_line(entry: MessageEntry) -> dict[str, Any]:
-    """A whole message as one line."""
+def message_line(entry: MessageEntry, ids_before: Sequence[int]) -> dict[str, Any]:
+    """A whole message as one line; ``ids_before`` are those of ``Contents.ids_before``."""
     line: dict[str, Any] = {
         "type": "message", "id": entry.id, "parent": entry.parent, "at": entry.at,
         "role": entry.role, "content": entry.content,
@@ -136,7 +145,7 @@ def message_line(entry: MessageEntry) -> dict[str, Any]:
     if entry.state != "complete":
         line["reason"] = entry.reason or "interrupted"
     if entry.record is not None:
-        line["record"] = pack(entry.record)
+        line["record"] = pack(entry.record, ids_before)
     return line
 
 
@@ -154,20 +163,25 @@ def _apply_message(contents: Contents, line: Mapping[str, Any]) -> None:
     reason = str(line.get("reason", ""))
     content = _text(line, "content")
     reasoning = str(line.get("reasoning", ""))
-    packed = line.get("record")
-    contents.put(
-        MessageEntry(
-            id=_text(line, "id"),
-            parent=_text(line, "parent"),
-            role=_role(line),
-            content=content,
-            reasoning=reasoning,
-            at=str(line.get("at", "")),
-            state="stopped" if reason else "complete",
-            reason=reason,
-            record=unpack(packed, content, reasoning) if packed else None,
-        )
+    entry = MessageEntry(
+        id=_text(line, "id"),
+        parent=_text(line, "parent"),
+        role=_role(line),
+        content=content,
+        reasoning=reasoning,
+        at=str(line.get("at", "")),
+        state="stopped" if reason else "complete",
+        reason=reason,
     )
+    contents.put(replace(entry, record=_record(contents, entry, line)))
+
+
+def _record(contents: Contents, entry: MessageEntry, line: Mapping[str, Any]) -> TurnRecord | None:
+    """What a line holds of how an answer came about."""
+    packed = line.get("record")
+    if not packed:
+        return None
+    return unpack(packed, entry.content, entry.reasoning, contents.ids_before(entry))
 
 
 def _apply_start(contents: Contents, line: Mapping[str, Any]) -> None:
@@ -190,15 +204,14 @@ def _apply_end(contents: Contents, line: Mapping[str, Any]) -> None:
     entry = contents.messages[_text(line, "id")]
     content = str(line.get("content", entry.content))
     reasoning = str(line.get("reasoning", entry.reasoning))
-    packed = line.get("record")
-    contents.messages[entry.id] = replace(
+    entry = replace(
         entry,
         content=content,
         reasoning=reasoning,
         state="stopped" if line.get("reason") else "complete",
         reason=str(line.get("reason", "")),
-        record=unpack(packed, content, reasoning) if packed else None,
     )
+    contents.messages[entry.id] = replace(entry, record=_record(contents, entry, line))
 
 
 def _apply_system(contents: Contents, line: Mapping[str, Any]) -> None:

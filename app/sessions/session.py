@@ -124,10 +124,14 @@ class Session:
     def request_messages(self) -> tuple[Message, ...]:
         """The current branch as the engine takes it: system prompt first, empty answers left out.
 
-        Reasoning of earlier turns goes along; the chat template decides what it keeps.
+        Reasoning of earlier turns goes along; the chat template decides what it keeps. So does what
+        is recorded of an answer, from which an engine of another process can compute it again.
         """
         head = (Message("system", self.system),) if self.system else ()
-        path = (Message(one.role, one.content, one.reasoning) for one in self.path_messages())
+        path = (
+            Message(one.role, one.content, one.reasoning, one.record)
+            for one in self.path_messages()
+        )
         return head + tuple(one for one in path if one.content or one.reasoning)
 
     def add_message(
@@ -140,7 +144,7 @@ class Session:
         """
         entry = MessageEntry(new_id(), self._parent(parent), role, content, reasoning, now())
         self._contents.put(entry)
-        self._write(message_line(entry))
+        self._write(message_line(entry, ()))
         return entry
 
     def start_answer(self, parent: str | None = None) -> AnswerWriter:
@@ -196,7 +200,7 @@ class Session:
             {
                 "type": "end", "id": entry.id, "at": now(), "content": entry.content,
                 "reasoning": entry.reasoning, "reason": entry.reason,
-                "record": pack(record) if record else None,
+                "record": pack(record, self._contents.ids_before(entry)) if record else None,
             }
         )  # fmt: skip
         return entry
@@ -243,7 +247,7 @@ class Session:
         if self._contents.given_title:
             lines.append(title_line(self._contents.given_title))
         others = [one for one in self.messages.values() if one.id != line.get("id")]
-        lines += [message_line(one) for one in others]
+        lines += [message_line(one, self._contents.ids_before(one)) for one in others]
         if others and self.leaf != line.get("id"):
             lines.append({"type": "branch", "id": self.leaf, "at": now()})
         self._tell(self._log.append_all([*lines, line]))

@@ -17,31 +17,47 @@ COLUMNS = (
 """What a round's row holds; its token ids are the next ``num_tokens`` of the turn's."""
 
 
-def pack(record: TurnRecord) -> dict[str, Any]:
-    """The record without its texts, as plain JSON values."""
+def pack(record: TurnRecord, ids_before: Sequence[int] = ()) -> dict[str, Any]:
+    """The record without its texts, as plain JSON values.
+
+    A prompt repeats the conversation before it: it is kept as how much it has in common with
+    ``ids_before``, the ids of that conversation, and the rest.
+    """
     data = asdict(replace(record, logits=None, rounds=()))
     for name in ("text", "reasoning", "logits", "rounds"):
         del data[name]
     for name in ("ttft_s", "total_s", "prefill_tok_s", "decode_tok_s"):
         data[name] = round(data[name], 6)
+    num_common = _num_common(ids_before, record.prompt_ids)
+    data["prompt_ids"] = {"before": num_common, "more": record.prompt_ids[num_common:]}
     data["rounds"] = {"columns": COLUMNS, "rows": [row_of(one) for one in record.rounds]}
     data["drafts"] = drafts_of(record.rounds)
     return data
 
 
-def unpack(data: Mapping[str, Any], text: str, reasoning: str) -> TurnRecord | None:
-    """The record behind ``pack``'s values, or None when they are damaged or of another make."""
+def unpack(
+    data: Mapping[str, Any], text: str, reasoning: str, ids_before: Sequence[int] = ()
+) -> TurnRecord | None:
+    """The record behind ``pack``'s values, or None when they are damaged or of another make.
+
+    Where the ids before it are not those it was packed with, it has no ids of its prompt.
+    """
     try:
         fields = dict(data)
         ids = tuple(cast("list[int]", fields.pop("token_ids")))
         table = fields.pop("rounds")
         ranges = tuple(RangeRecord(**one) for one in fields.pop("ranges"))
         rounds = rounds_of(table["columns"], table["rows"], ids)
+        prompt = fields.pop("prompt_ids", {"before": 0, "more": ()})
+        prompt_ids = (*ids_before[: prompt["before"]], *prompt["more"])
+        if len(prompt_ids) != fields["prompt_tokens"]:
+            prompt_ids = ()
         rounds = with_drafts(rounds, fields.pop("drafts", ()))
         fields["token_chars"] = tuple(cast("list[int]", fields.get("token_chars", ())))
         return TurnRecord(
-            text=text, reasoning=reasoning, token_ids=ids, rounds=rounds, ranges=ranges, **fields
-        )
+            text=text, reasoning=reasoning, token_ids=ids, rounds=rounds, ranges=ranges,
+            prompt_ids=prompt_ids, **fields,
+        )  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
@@ -83,6 +99,12 @@ def rounds_of(
         )
         begin = end
     return tuple(rounds)
+
+
+def _num_common(before: Sequence[int], ids: Sequence[int]) -> int:
+    """Length of the common beginning."""
+    pairs = enumerate(zip(before, ids, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(before), len(ids)))
 
 
 def drafts_of(rounds: Sequence[RoundRecord]) -> list[list[tuple[int, ...]]]:

@@ -47,6 +47,7 @@ def request_facts(request: Request) -> dict[str, Fact]:
         "num_draft_tokens": request.num_draft_tokens,
         "max_tokens": request.max_tokens,
         "thinking": request.thinking,
+        "thinking_budget": request.thinking_budget,
         "effort": request.effort,
         "num_messages": len(request.messages),
         **asdict(request.sampling),

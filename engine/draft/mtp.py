@@ -7,13 +7,11 @@ from itertools import chain
 import torch
 
 from engine.draft.draft import Draft
-from engine.model.mtp import Mtp
+from engine.model.mtp import MAX_WAITING_ROWS, Mtp
+from kernels.common.tree import MAX_NODES
 
 MAX_MTP_TOKENS = 7
 """Most proposals a round: the head was trained for the next token, and guesses worse and worse."""
-
-MAX_WAITING_ROWS = 1024
-"""Rows kept for later: 10 MB at the 27B's width."""
 
 
 class MtpRows:
@@ -56,6 +54,20 @@ class MtpRows:
             return []
         self._catch_up()
         return self._mtp.draft(self._last, token_id, self._state, num_tokens)
+
+    def warm_up(self, row: torch.Tensor) -> None:
+        """Let the head run once for each number of rows to catch up with, and each chain.
+
+        Args:
+            row: bf16 [1, D], any.
+        """
+        for num_rows in range(1, MAX_NODES + 1):
+            self.rewind(0, row)
+            self.follow((0,) * num_rows, row.expand(num_rows, -1))
+            self._catch_up()
+        for num_tokens in range(1, MAX_MTP_TOKENS + 1):
+            self.draft(0, num_tokens)
+        self.rewind(0, None)
 
     def rewind(self, num_tokens: int, last_hidden: torch.Tensor | None) -> None:
         """Go back to where the target had read ``num_tokens``, the last with ``last_hidden``."""

@@ -64,8 +64,13 @@ class Model:
         """Whether the checkpoint brings a MTP head."""
         return self.mtp is not None
 
+    def take_captured(self) -> str:
+        """Which launches were captured as graphs since the last call, in a sentence, or nothing."""
+        return ""
+
     def new_state(self, max_tokens: int) -> State:
-        """An empty state for a conversation of up to ``max_tokens``."""
+        """An empty state for a conversation of up to ``max_tokens``, its angles ready."""
+        self._rope.angles(0, max_tokens)
         return State(self.config, max_tokens, self.device)
 
     @torch.inference_mode()
@@ -96,7 +101,7 @@ class Model:
                 f"{self.chunk_tokens}"
             )
         self._expect_ids(ids)
-        state.kv.reserve(state.length + len(ids), state.length)
+        state.kv.expect_room(state.length + len(ids))
         hidden: list[torch.Tensor] = []
         for start in range(0, len(ids), chunk_tokens):
             chunk = ids[start : start + chunk_tokens]
@@ -123,8 +128,24 @@ class Model:
             Every product has one row; the delta rule advances by one token.
         """
         self._expect_ids((token_id,))
-        state.kv.reserve(state.length + 1, state.length)
+        state.kv.expect_room(state.length + 1)
         return self._forward((token_id,), state, decode=True)
+
+    @torch.inference_mode()
+    def decode(self, ids: Sequence[int], state: State) -> torch.Tensor:
+        """Decode tokens that are known, as they were decoded once.
+
+        Args:
+            ids: T tokens of the positions from ``state.length`` on.
+            state: advanced by T tokens.
+
+        Returns:
+            bf16 [T, D] after the final norm: the bits of ``step`` for each of them.
+
+        Raises:
+            RequestError: a token is outside the vocabulary, or the state has no room.
+        """
+        return torch.cat([self.step(one, state) for one in ids])
 
     @torch.inference_mode()
     def logits(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:

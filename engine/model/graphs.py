@@ -1,5 +1,6 @@
 """Captured launches: one CUDA graph a shape, launched at once instead of kernel by kernel."""
 
+import time
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -20,11 +21,20 @@ class GraphCache:
     Args:
         captures: False launches kernel by kernel, always.
         refused: told in a sentence when the GPU refuses a capture; from then on as above.
+        captured: told of each capture what it launches, in words, and how many milliseconds it and
+            the launches before it took.
     """
 
-    def __init__(self, *, captures: bool, refused: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        *,
+        captures: bool,
+        refused: Callable[[str], None],
+        captured: Callable[[str, float], None],
+    ) -> None:
         self._captures = captures
         self._refused = refused
+        self._captured = captured
         self._graphs: dict[Hashable, Any] = {}
         self._addresses: tuple[int, ...] = ()
         self._pool = torch.cuda.graph_pool_handle() if captures else None
@@ -53,9 +63,12 @@ class GraphCache:
             graph = self._graphs[key] = self._graphs.pop(key)  # the newest stands last
             graph.replay()
             return
+        began_s = time.perf_counter()
         launch()
         if self._captures:
             self._try_to_capture(key, launch, what)
+        if key in self._graphs:
+            self._captured(what, (time.perf_counter() - began_s) * 1e3)
 
     def _try_to_capture(self, key: Hashable, launch: Callable[[], None], what: str) -> None:
         try:

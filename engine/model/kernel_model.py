@@ -17,7 +17,7 @@ from engine.model.round_state import RoundState
 from engine.model.rows import RowsShape, context_class, run_rows
 from engine.model.state import State
 from engine.model.weights import ModelWeights
-from kernels.common.tree import plan_chain
+from kernels.common.tree import MAX_NODES, plan_chain
 
 
 class KernelModel(Model):
@@ -41,6 +41,7 @@ class KernelModel(Model):
         self.launching = launching
         self.chunk_tokens = CHUNK_TOKENS_ON_KERNELS
         self._notices: list[str] = []
+        self._captured: list[tuple[str, float]] = []
         self._chunk = ChunkInputs(self.device)
         self._chunk_hidden = torch.empty(
             (self.chunk_tokens, config.hidden_size), dtype=torch.bfloat16, device=self.device
@@ -57,13 +58,18 @@ class KernelModel(Model):
         )  # fmt: skip
 
     def new_state(self, max_tokens: int) -> RoundState:
-        """An empty state for a conversation of up to ``max_tokens``."""
+        """An empty state for a conversation of up to ``max_tokens``, its angles ready."""
+        self._rope.angles(0, max_tokens)
         return RoundState(self.config, max_tokens, self.device)
 
     def new_graphs(self) -> GraphCache:
         """Graphs of launches over this model; what they refuse stands in `take_notice`."""
         captures = self.launching.graphs and self.device.type == "cuda"
-        return GraphCache(captures=captures, refused=self._notices.append)
+        return GraphCache(
+            captures=captures,
+            refused=self._notices.append,
+            captured=lambda what, ms: self._captured.append((what, ms)),
+        )
 
     def take_notice(self) -> str:
         """What a person should know since the last call; mostly empty."""
@@ -71,21 +77,50 @@ class KernelModel(Model):
         self._notices.clear()
         return notice
 
+    def take_captured(self) -> str:
+        """What was captured since the last call; see ``Model.take_captured``."""
+        captured, self._captured = self._captured, []
+        if not captured:
+            return ""
+        names = ", ".join(dict.fromkeys(what for what, _ in captured))
+        return (
+            f"{len(captured)} shapes of launches came for the first time and were captured as "
+            f"graphs, {sum(ms for _, ms in captured):.0f} ms: {names}."
+        )
+
     def addresses(self, state: RoundState) -> tuple[int, ...]:
-        """What captured rounds hold and growth moves."""
-        self._rope.angles(0, state.kv.capacity)
+        """What captured rounds hold."""
+        self._rope.angles(0, state.kv.max_tokens)
         return *state.addresses, self._rope.address
 
     @torch.inference_mode()
     def run_rows(self, state: RoundState, shape: RowsShape, hidden: torch.Tensor) -> None:
         """Run the rows that ``state.begin`` brought; see ``engine.model.rows.run_rows``."""
-        tables = self._rope.angles(0, state.kv.capacity)
+        tables = self._rope.angles(0, state.kv.max_tokens)
         run_rows(self.config, self.weights, tables, state, shape, hidden)
+
+    @torch.inference_mode()
+    def decode(self, ids: Sequence[int], state: State) -> torch.Tensor:
+        """Decode tokens that are known, in rounds of up to 32 rows; see ``Model.decode``."""
+        assert isinstance(state, RoundState)
+        self._expect_ids(ids)
+        state.kv.expect_room(state.length + len(ids))
+        hidden = torch.empty(
+            (len(ids), self.config.hidden_size), dtype=torch.bfloat16, device=self.device
+        )
+        for first in range(0, len(ids), MAX_NODES):
+            rows = ids[first : first + MAX_NODES]
+            self._round(rows, state, hidden[first : first + len(rows)])
+        return hidden
 
     def _forward(self, ids: Sequence[int], state: State, *, decode: bool) -> torch.Tensor:
         assert isinstance(state, RoundState)
         if decode:
-            return self._step(ids, state)
+            hidden = torch.empty(
+                (1, self.config.hidden_size), dtype=torch.bfloat16, device=self.device
+            )
+            self._round(ids, state, hidden)
+            return hidden
         return self._read_chunk(ids, state)
 
     def _read_chunk(self, ids: Sequence[int], state: RoundState) -> torch.Tensor:
@@ -94,16 +129,14 @@ class KernelModel(Model):
         self._chunk.load(ids, state.length)
         hidden = self._chunk_hidden[:num_rows]
         self._chunk_graphs.serve(self.addresses(state))
-        tables = self._rope.angles(0, state.kv.capacity)
+        tables = self._rope.angles(0, state.kv.max_tokens)
         launch = partial(run_chunk, self.config, self.weights, tables, state, self._chunk, hidden)
         self._chunk_graphs.run(num_rows, launch, f"a chunk of {num_rows} rows of a prompt")
         state.length += len(ids)
         return hidden[: len(ids)].clone()
 
-    def _step(self, ids: Sequence[int], state: RoundState) -> torch.Tensor:
-        """A round of one row, launched one by one."""
-        hidden = torch.empty((1, self.config.hidden_size), dtype=torch.bfloat16, device=self.device)
-        state.begin(ids, plan_chain(1))
-        self.run_rows(state, RowsShape(1, context_class(state.length + 1)), hidden)
-        state.accept((0,))
-        return hidden
+    def _round(self, ids: Sequence[int], state: RoundState, hidden: torch.Tensor) -> None:
+        """A round whose rows are a chain and all accepted, launched kernel by kernel."""
+        state.begin(ids, plan_chain(len(ids)))
+        self.run_rows(state, RowsShape(len(ids), context_class(state.length + len(ids))), hidden)
+        state.accept(range(len(ids)))

@@ -13,7 +13,6 @@ from engine.model.mlp import feed_forward
 from engine.model.mtp import Mtp, MtpState
 from engine.model.norms import add_rms_norm, rms_norm
 from engine.model.rope import RopeTable
-from engine.model.round_state import FIRST_TOKENS
 from engine.model.rows import context_class
 from engine.model.weights import MtpWeights
 from kernels.attention.prep import attention_prep
@@ -70,18 +69,12 @@ class KernelMtp(Mtp):
         self._scratch = HeadScratch(1, config.vocab_size, device)
         self._chain = TreeTables(device)
 
-    def new_state(self, max_tokens: int) -> MtpState:
-        """An empty state for conversations of up to ``max_tokens``; short ones never move it."""
-        state = super().new_state(max_tokens)
-        state.kv.reserve(min(FIRST_TOKENS, max_tokens), 0)
-        return state
-
     @torch.inference_mode()
     def fill(self, hidden: torch.Tensor, next_ids: Sequence[int], state: MtpState) -> None:
         """Append committed rows; see ``Mtp.fill``."""
         if hidden.shape[0] != len(next_ids):
             raise ValueError(f"fill: {hidden.shape[0]} hidden states and {len(next_ids)} tokens")
-        state.kv.reserve(state.length + len(next_ids), state.length)
+        state.kv.expect_room(state.length + len(next_ids))
         for first in range(0, len(next_ids), MAX_NODES):
             piece = slice(first, first + MAX_NODES)
             num_rows = len(next_ids[piece])
@@ -95,14 +88,14 @@ class KernelMtp(Mtp):
     ) -> list[int]:
         """Propose the tokens after ``token_id``; see ``Mtp.draft``."""
         end = state.length + num_tokens
-        state.kv.reserve(end, state.length)
+        state.kv.expect_room(end)
         self._load(hidden, (token_id,), state.length)
         shape = (num_tokens, context_class(end))
         self._run(state, ("draft", *shape), partial(self._propose, *shape, state))
         return [int(one) for one in self._proposed[:num_tokens].cpu()]
 
     def _run(self, state: MtpState, key: tuple[str | int, ...], launch: Callable[[], None]) -> None:
-        self._rope.angles(0, state.kv.capacity)
+        self._rope.angles(0, state.kv.max_tokens)
         self._graphs.serve((*state.addresses, self._rope.address))
         self._graphs.run(key, launch, "a call of the MTP head")
 
@@ -182,7 +175,7 @@ class KernelMtp(Mtp):
         query = both.new_empty((both.shape[0], num_heads, config.head_dim))
         attention_prep(
             both, key, value, weights.q_norm, weights.k_norm,
-            *self._rope.angles(0, state.kv.capacity), start, None,
+            *self._rope.angles(0, state.kv.max_tokens), start, None,
             state.kv.keys[0], state.kv.values[0], out=query, eps=config.rms_norm_eps,
             overlap=self._overlap,
         )  # fmt: skip

@@ -18,6 +18,9 @@ from engine.model.rope import RopeTable
 from engine.model.state import KeyValueStore
 from engine.model.weights import MtpWeights
 
+MAX_WAITING_ROWS = 1024
+"""Rows that may wait for the head before it reads them: 10 MB at the 27B's width."""
+
 
 class MtpState:
     """Keys and values of the MTP head's layer for the first ``length`` rows."""
@@ -28,13 +31,13 @@ class MtpState:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes reserved so far."""
+        """Bytes reserved."""
         return self.kv.num_bytes
 
     @property
     def addresses(self) -> tuple[int, ...]:
-        """What captured calls hold and growth changes: where keys lie, and for how many."""
-        return self.kv.keys.data_ptr(), self.kv.values.data_ptr(), self.kv.capacity
+        """What captured calls hold: where keys lie, and for how many."""
+        return self.kv.keys.data_ptr(), self.kv.values.data_ptr(), self.kv.max_tokens
 
     def truncate(self, length: int) -> None:
         """Forget the rows from ``length`` on, as after a restored snapshot of the trunk."""
@@ -59,6 +62,11 @@ class Mtp:
         self._embedding = embedding
         self._head = head
         self._rope = rope
+
+    @property
+    def head(self) -> Matrix:
+        """What proposals are chosen with."""
+        return self._head
 
     def new_state(self, max_tokens: int) -> MtpState:
         """An empty state for conversations of up to ``max_tokens``."""
@@ -135,5 +143,5 @@ class Mtp:
 
     def _reserve(self, state: MtpState, num_rows: int) -> Angles:
         end = state.length + num_rows
-        state.kv.reserve(end, state.length)
+        state.kv.expect_room(end)
         return Angles(state.length, *self._rope.angles(state.length, end))

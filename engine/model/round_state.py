@@ -19,9 +19,6 @@ from kernels.conv.op import conv_fold
 from kernels.delta.fold import delta_fold
 from kernels.delta.record import DeltaRecord
 
-FIRST_TOKENS = 4096
-"""Positions reserved at once: growing moves keys, and rounds are captured anew where they lie."""
-
 
 class RoundInputs:
     """The numbers of one round in device memory, at fixed addresses: one copy brings them all.
@@ -78,30 +75,27 @@ class RoundState(State):
             value_dim=config.value_head_dim,
             device=device,
         )
-        self.kv.reserve(min(FIRST_TOKENS, max_tokens), 0)
         self.inputs = RoundInputs(device)
         self.pending: tuple[int, ...] = ()
         self.parity = 0
 
     @property
     def num_bytes(self) -> int:
-        """Bytes reserved so far."""
+        """Bytes reserved."""
         record = self.record
         tensors = (record.raw, record.k, record.u, record.decay)
         return super().num_bytes + sum(one.nbytes for one in tensors)
 
     @property
     def addresses(self) -> tuple[int, ...]:
-        """What captured rounds hold: where keys lie, for how many, and all that never moves.
+        """What captured rounds hold.
 
-        Growth changes the keys alone; the rest tells another state, whose keys may lie where those
-        of one that is gone did.
+        Keys may lie where those of another state that is gone did: all of it tells them apart.
         """
-        record = self.record
-        fixed = (self.recurrent, self.tails, record.raw, record.k, record.u, record.decay,
-                 self.inputs.row_ids, self.inputs.tree.parents)  # fmt: skip
-        moving = (self.kv.keys, self.kv.values)
-        return *(one.data_ptr() for one in (*moving, *fixed)), self.kv.capacity
+        record, kv = self.record, self.kv
+        held = (kv.keys, kv.values, self.recurrent, self.tails, record.raw, record.k, record.u,
+                record.decay, self.inputs.row_ids, self.inputs.tree.parents)  # fmt: skip
+        return *(one.data_ptr() for one in held), kv.max_tokens
 
     def begin(self, row_ids: Sequence[int], plan: TreePlan) -> None:
         """Bring a round's rows to the device; the round writes the other half than the last one."""

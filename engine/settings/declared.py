@@ -47,6 +47,14 @@ class ModelSettings:
     context_tokens: int = setting(
         32768, "longest conversation held", unit="tokens", bounds=(64, 1_000_000)
     )
+    snapshot_mb: int | None = setting(
+        None,
+        "memory for points of a conversation to come back to (27B on a GPU: 157 MB each), so that "
+        "an edit or another try reads less again; empty takes a quarter of what is free, at most "
+        "4295 MB",
+        unit="MB",
+        bounds=(0, 1_000_000),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,9 @@ class SamplingSettings:
         None, "seed of the draws; empty takes a fresh one each turn", bounds=(0, 2**63 - 1),
         when="live",
     )  # fmt: skip
+    logit_bias: str = setting(
+        "", "added to logits, as ID:NUMBER between commas, such as 11:-100,13:2.5", when="live"
+    )
     max_tokens: int = setting(
         2048, "longest answer", unit="tokens", bounds=(1, 1_000_000), when="live"
     )
@@ -125,6 +136,17 @@ class ChatSettings:
 
     system: str = setting("", "system prompt of new conversations", when="session")
     thinking: bool = setting(True, "let models that can think do so", when="live")
+    thinking_budget: int | None = setting(
+        None, "most tokens of thinking, then its end is forced; empty is no limit", unit="tokens",
+        bounds=(0, 1_000_000), when="live",
+    )  # fmt: skip
+    resume: str = setting(
+        "exact",
+        "how an earlier conversation is read again: exact computes each token as it was computed, "
+        "to the same bits; fast reads all of it as a prompt",
+        choices=("exact", "fast"),
+        when="live",
+    )
     effort: str | None = setting(
         None, "thinking effort", choices=("low", "medium", "xhigh"), when="live"
     )

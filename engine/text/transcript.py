@@ -6,7 +6,8 @@ answer's text again may give other ids than were generated, and the state that i
 would be lost.
 """
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.errors import RequestError
@@ -85,6 +86,30 @@ class Transcript:
         added = self._tokenizer.encode_guarded(text[num_characters:])
         return Prompt(text, (*held.ids[:num_ids], *added), num_seams)
 
+    def recall(
+        self,
+        prompt_ids: Sequence[int],
+        token_ids: Sequence[int],
+        render: Callable[[], tuple[str, str]],
+    ) -> None:
+        """Hold a conversation that was read by an earlier process, or on another branch.
+
+        Nothing changes when it is held already.
+
+        Args:
+            prompt_ids: what was read.
+            token_ids: what was generated.
+            render: gives the prompt as the template writes it now, and what ``answered`` takes as
+                ``rendered``.
+        """
+        ids = (*prompt_ids, *token_ids)
+        if self._held.ids[: len(ids)] == ids:
+            return
+        prompt, rendered = render()
+        own = self._tokenizer.decode_guarded(prompt_ids)
+        text = prompt if _signs_of(prompt) == _signs_of(own) else own
+        self.answered(Prompt(text, tuple(prompt_ids)), token_ids, rendered)
+
     def answered(self, prompt: Prompt, token_ids: Sequence[int], rendered: str) -> None:
         """Hold a prompt with its answer.
 
@@ -103,6 +128,11 @@ class Transcript:
         seams = self._held.seams[: prompt.num_seams]
         ends = ((len(prompt.text), len(prompt.ids)), (len(text), len(ids)))
         self._held = _Held(text, ids, (*seams, *ends))
+
+
+def _signs_of(text: str) -> str:
+    """What a text says apart from white space, which templates trim, in the tokenizers' form."""
+    return unicodedata.normalize("NFC", "".join(text.split()))
 
 
 def _as_rendered(written: str, rendered: str, prompt: str) -> str:

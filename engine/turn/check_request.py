@@ -3,9 +3,16 @@
 from engine.errors import RequestError, nearest
 from engine.types import DRAFT_SHAPES, Request, Sampling
 
+MOST_BIAS = 1e6
+"""Beyond any logit: such a bias rules an id out, or all others."""
 
-def check_request(request: Request) -> None:
+
+def check_request(request: Request, num_ids: int) -> None:
     """Look at everything in a request that needs no model.
+
+    Args:
+        request: what is asked.
+        num_ids: ids that stand for anything.
 
     Raises:
         RequestError: a number is out of its range, a stop string is empty, a shape is unknown, or
@@ -20,11 +27,14 @@ def check_request(request: Request) -> None:
             f"There is no shape '{request.draft_shape}' of drafts.",
             nearest(request.draft_shape, DRAFT_SHAPES),
         )
+    if request.thinking_budget is not None and request.thinking_budget < 0:
+        raise RequestError(f"'thinking_budget' is {request.thinking_budget}, expected 0 or more.")
     if "" in request.stop:
         raise RequestError("A stop string is empty.", "Leave it out.")
     if request.prompt_ids is None and not request.messages:
         raise RequestError("There is nothing to answer: no message and no ids.")
     _check_sampling(request.sampling)
+    _check_bias(request.sampling, num_ids)
 
 
 def check_prompt(
@@ -70,3 +80,16 @@ def _check_sampling(sampling: Sampling) -> None:
     for name, (value, low, high) in bounds.items():
         if not low <= value <= high:  # true for NaN as well
             raise RequestError(f"'{name}' is {value}, expected {low} to {high}.")
+
+
+def _check_bias(sampling: Sampling, num_ids: int) -> None:
+    for token_id, bias in sampling.logit_bias:
+        if not 0 <= token_id < num_ids:
+            raise RequestError(
+                f"'logit_bias' names the id {token_id}, expected 0 to {num_ids - 1}."
+            )
+        if not -MOST_BIAS <= bias <= MOST_BIAS:  # true for NaN as well
+            raise RequestError(
+                f"'logit_bias' of the id {token_id} is {bias}, expected {-MOST_BIAS:g} to "
+                f"{MOST_BIAS:g}."
+            )

@@ -1,14 +1,23 @@
 """Choose the tokens of a round's rows on the device, as `TokenChooser` does on the host."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
 from engine.model.round_state import RoundInputs
-from engine.turn.choice import TokenChooser
+from engine.turn.choice import TokenChooser, bias_of
 from kernels.sample.op import sample_rows
 from kernels.sample.params import Method, SampleParams
 from kernels.sample.rows import SampleScratch, TreeRows
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What decides the launches that choose: the kernels' method, and whether a bias is added."""
+
+    method: Method
+    biased: bool = False
 
 
 class DeviceChoice:
@@ -25,53 +34,55 @@ class DeviceChoice:
         self._seen, self._generated = (
             torch.zeros(vocab_size, dtype=torch.uint8, device=device) for _ in range(2)
         )
+        self._bias = torch.zeros(vocab_size, device=device)
         self._chooser: TokenChooser | None = None
-        self._method = Method("greedy")
+        self._way = Way(Method("greedy"))
         self._num_marked = 0
 
-    def follow(self, chooser: TokenChooser) -> Method:
-        """Bring to the device what changed in a turn's sampling since the last round.
-
-        Returns:
-            Which kernels choose; decides the launches of a round.
-        """
+    def follow(self, chooser: TokenChooser) -> Way:
+        """Bring to the device what changed in a turn's sampling since the last round."""
         if chooser is not self._chooser:
             self._begin(chooser)
-        if self._method.penalised:
+        if self._way.method.penalised:
             new = chooser.generated[self._num_marked :]
             self._num_marked = len(chooser.generated)
             _mark(self._seen, new)
             _mark(self._generated, new)
-        return self._method
+        return self._way
 
     def launch(
-        self, logits: torch.Tensor, inputs: RoundInputs, method: Method, ids: torch.Tensor
+        self, logits: torch.Tensor, inputs: RoundInputs, way: Way, ids: torch.Tensor
     ) -> None:
         """Choose for each row.
 
         Args:
             logits: fp32 [T, V].
             inputs: of the round.
-            method: from `follow`.
+            way: from `follow`.
             ids: int32 [T], written; -1 where a row holds a NaN or no finite largest logit.
         """
         tree = inputs.tree
         rows = TreeRows(
             inputs.start, tree.depths, tree.paths, inputs.row_ids, self._seen, self._generated
         )
-        sample_rows(logits, self._params, rows, method=method, ids=ids, scratch=self._scratch)
+        if way.biased:
+            logits = logits + self._bias  # another tensor: those that were computed are kept
+        sample_rows(logits, self._params, rows, method=way.method, ids=ids, scratch=self._scratch)
 
     def _begin(self, chooser: TokenChooser) -> None:
         sampling = chooser.sampling
-        self._method = self._params.write(
+        method = self._params.write(
             chooser.filters,
             sampling.seed,
             chooser.num_ids,
             sampling.presence_penalty,
             sampling.repetition_penalty,
         )
+        self._way = Way(method, biased=bool(sampling.logit_bias))
+        if self._way.biased:
+            self._bias.copy_(bias_of(sampling, len(self._bias), self._bias.device))
         self._chooser, self._num_marked = chooser, 0
-        if self._method.penalised:
+        if method.penalised:
             self._seen.zero_()
             self._generated.zero_()
             _mark(self._seen, sorted(chooser.prompt_ids))

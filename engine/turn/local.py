@@ -3,18 +3,22 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 import torch
 
 from engine.draft.choose import num_proposals, resolve_drafter, shape_notice
-from engine.errors import MemoryPlanError, RequestError, TemplateError
-from engine.model.state import State
+from engine.errors import RequestError, TemplateError
+from engine.model.memory import LEAST_SNAPSHOTS
 from engine.profile import Drafting
 from engine.text.template import ChatTemplate, Thinking
 from engine.text.transcript import Prompt, Transcript
 from engine.turn.check_request import check_prompt, check_request
+from engine.turn.machine import Machine
 from engine.turn.memory import Memory
-from engine.turn.turn import Machine, Turn
+from engine.turn.reading import Past, last_read, read_how
+from engine.turn.turn import Turn
 from engine.types import EngineInfo, Event, Message, NoticeRaised, Request, TurnEnded
 
 
@@ -27,6 +31,7 @@ class LocalEngine:
         template: of the checkpoint.
         drafting: the profile's choice and its limit.
         notices: what a person should see with the first answer.
+        most_marks: points of the conversation to come back to that are held at once.
     """
 
     def __init__(
@@ -36,6 +41,8 @@ class LocalEngine:
         template: ChatTemplate,
         drafting: Drafting,
         notices: tuple[str, ...] = (),
+        *,
+        most_marks: int = LEAST_SNAPSHOTS,
     ) -> None:
         self._info = info
         self._machine: Machine | None = machine
@@ -45,7 +52,8 @@ class LocalEngine:
         self._notices = list(notices)
         self._told_of_shape = ""
         self._transcript = Transcript(machine.tokenizer, template, info.max_context_tokens)
-        self._memory: Memory | None = Memory(machine.model, info.max_context_tokens)
+        self._memory: Memory | None = Memory(machine.model, info.max_context_tokens, most_marks)
+        self._said: tuple[Message, ...] = ()
         self._busy = threading.Lock()
 
     @property
@@ -53,7 +61,7 @@ class LocalEngine:
         """What is loaded."""
         return self._info
 
-    def warm_up(self, run: Callable[[Machine, State], None]) -> None:
+    def warm_up(self, run: Callable[[Machine, Memory], None]) -> None:
         """Let something run over the empty conversation, whose memory then is as before.
 
         Args:
@@ -61,7 +69,7 @@ class LocalEngine:
         """
         assert self._machine is not None
         assert self._memory is not None
-        run(self._machine, self._memory.state)
+        run(self._machine, self._memory)
         self._memory.forget()
 
     def generate(self, request: Request, stop: threading.Event) -> Iterator[Event]:
@@ -107,7 +115,7 @@ class LocalEngine:
             raise RequestError("The engine is closed.", "Open the model again.")
         # torch keeps this number for each thread that calls it
         torch.set_num_threads(machine.num_threads)
-        check_request(request)
+        check_request(request, machine.tokenizer.num_ids)
         drafter = resolve_drafter(
             request.drafter,
             self._drafting.drafter,
@@ -115,23 +123,30 @@ class LocalEngine:
             routes=machine.routing is not None,
         )
         thinking = Thinking(request.thinking, request.effort)
-        prompt = self._prompt(request, thinking)
+        past = last_read(request) if request.exact_resume else None
+        prompt = self._prompt(request, thinking, past)
         config = machine.model.config
         check_prompt(
             prompt.ids, config.vocab_size, machine.max_context_tokens,
             config.max_position_embeddings,
         )  # fmt: skip
-        notices = (_align(memory, prompt.ids), self._on_shape(drafter, request.draft_shape))
+        reading, told = read_how(
+            memory, prompt.ids, past, self._info.arithmetic, self._goes_on(request)
+        )
+        notices = (told, self._on_shape(drafter, request.draft_shape))
         num_draft_tokens = num_proposals(
             drafter, request.num_draft_tokens, self._drafting.max_tokens
         )
-        turn = Turn(machine, memory, prompt.ids, request, drafter, num_draft_tokens, began_s)
+        turn = Turn(machine, memory, reading, request, drafter, num_draft_tokens, began_s)
         try:
             yield from self._raise_notices(*notices)
             for event in turn.events(stop):
                 if isinstance(event, TurnEnded):
                     self._remember(prompt, turn, request, thinking)
-                yield event
+                    record = replace(event.record, arithmetic=self._info.arithmetic)
+                    yield TurnEnded(record)
+                else:
+                    yield event
         except GeneratorExit:
             raise  # closed between two events, where memory is whole
         except BaseException:
@@ -144,10 +159,18 @@ class LocalEngine:
         self._told_of_shape = notice
         return "" if notice == told else notice
 
-    def _prompt(self, request: Request, thinking: Thinking) -> Prompt:
-        if request.prompt_ids is None:
-            return self._transcript.prompt(request.messages, thinking)
-        return Prompt("", request.prompt_ids)
+    def _prompt(self, request: Request, thinking: Thinking, past: Past | None) -> Prompt:
+        if request.prompt_ids is not None:
+            return Prompt("", request.prompt_ids)
+        if past is not None:
+            render = partial(self._rendered_past, past, thinking)
+            self._transcript.recall(past.prompt_ids, past.token_ids, render)
+        return self._transcript.prompt(request.messages, thinking)
+
+    def _goes_on(self, request: Request) -> bool:
+        """Whether a request is the last conversation and more."""
+        said = self._said
+        return bool(said) and request.messages[: len(said)] == said
 
     def _raise_notices(self, *more: str) -> Iterator[NoticeRaised]:
         notices, self._notices = self._notices, []
@@ -157,27 +180,27 @@ class LocalEngine:
 
     def _remember(self, prompt: Prompt, turn: Turn, request: Request, thinking: Thinking) -> None:
         """Note in the transcript what was generated."""
+        if request.prompt_ids is not None:
+            self._said = ()
         if request.prompt_ids is not None or not turn.token_ids:
             return
         answer = Message("assistant", turn.stream.answer, turn.stream.reasoning)
+        self._said = (*request.messages, answer)
+        self._transcript.answered(
+            prompt, turn.token_ids, self._rendered(self._said, thinking, prompt=False)
+        )
+
+    def _rendered_past(self, past: Past, thinking: Thinking) -> tuple[str, str]:
+        """The prompt of a recorded answer, and the conversation with that answer."""
+        prompt = self._rendered(past.messages[:-1], thinking, prompt=True)
+        return prompt, self._rendered(past.messages, thinking, prompt=False)
+
+    def _rendered(self, messages: tuple[Message, ...], thinking: Thinking, *, prompt: bool) -> str:
+        """A conversation as the template writes it; empty where it refuses it.
+
+        The next prompt then says itself what is wrong.
+        """
         try:
-            rendered = self._template.render((*request.messages, answer), thinking, prompt=False)
+            return self._template.render(messages, thinking, prompt=prompt)
         except TemplateError:
-            rendered = ""  # the next prompt then says itself what is wrong
-        self._transcript.answered(prompt, turn.token_ids, rendered)
-
-
-def _align(memory: Memory, ids: tuple[int, ...]) -> str:
-    """Keep what memory holds of ``ids``; the notice when that is nothing."""
-    num_held = len(memory.ids)
-    try:
-        num_reused = memory.align(ids)
-    except (RuntimeError, MemoryError) as problem:
-        memory.spoil()  # some parts may have gone back and others not
-        raise MemoryPlanError(f"There is no memory for a conversation: {problem}.") from None
-    if num_reused or not num_held:
-        return ""
-    return (
-        "The conversation does not go on from the one that is held: "
-        f"all {len(ids)} tokens are read again."
-    )
+            return ""

@@ -10,21 +10,23 @@ from engine.draft.calibration import Calibration
 from engine.draft.mtp import MAX_MTP_TOKENS, MtpRows
 from engine.draft.ngrams import NgramIndex
 from engine.model.decoder import Model
-from engine.model.state import Snapshot
 from engine.records import RangeRecord
+from engine.turn.marks import Mark, Marks
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A point to come back to: the state there, and the hidden row that ends it."""
+class Kept:
+    """What became of the ids that were held, when a prompt came.
 
-    snapshot: Snapshot
-    last_hidden: torch.Tensor | None
+    Attributes:
+        held: tokens that were read before.
+        common: of them, how many the prompt begins with.
+        reused: of those, how many stay read.
+    """
 
-    @property
-    def length(self) -> int:
-        """Tokens read up to here."""
-        return self.snapshot.length
+    held: int
+    common: int
+    reused: int
 
 
 class Memory:
@@ -42,10 +44,11 @@ class Memory:
     Args:
         model: the model that reads.
         max_tokens: longest conversation.
+        most_marks: points to come back to that are held at once.
     """
 
-    def __init__(self, model: Model, max_tokens: int) -> None:
-        self._marks: list[Mark] = []
+    def __init__(self, model: Model, max_tokens: int, most_marks: int) -> None:
+        self._marks = Marks(most_marks)
         self.state = model.new_state(max_tokens)
         self.mtp = MtpRows(model.mtp, max_tokens) if model.mtp is not None else None
         self.forget()
@@ -65,32 +68,31 @@ class Memory:
             self.mtp.rewind(0, None)
         self.ngrams = NgramIndex()
         self.calibration = Calibration(MAX_MTP_TOKENS)
-        self._marks.clear()
+        self._marks.forget_beyond(0)
 
-    def align(self, ids: Sequence[int]) -> int:
+    def align(self, ids: Sequence[int]) -> Kept:
         """Keep the longest held beginning of ``ids`` and forget the rest.
 
         What is held can be kept as a whole, or up to a mark.
-
-        Returns:
-            How many of ``ids`` need not be read again.
         """
         if self._is_spoilt:
             self.forget()
-        num_common = _num_common(self.ids, ids)
-        if num_common == len(self.ids):
-            return num_common
-        for mark in reversed(self._marks):
-            if mark.length <= num_common and self.state.holds(mark.snapshot):
+        num_held, num_common = len(self.ids), _num_common(self.ids, ids)
+        if num_common < num_held:
+            mark = self._marks.nearest(num_common)
+            if mark is not None:
                 self._return_to(mark)
-                return mark.length
-        self.forget()
-        return 0
+            else:
+                self.forget()
+        return Kept(num_held, num_common, len(self.ids))
 
     def mark(self) -> None:
-        """Make this point one to come back to; the two newest such points are kept."""
-        if self.ids and all(mark.length != len(self.ids) for mark in self._marks):
-            self._marks = [*self._marks[-1:], Mark(self.state.snapshot(), self.last_hidden)]
+        """Make this point one to come back to."""
+        is_new = self.ids and all(mark.length != len(self.ids) for mark in self._marks)
+        if is_new and self._marks.make_room():
+            assert self.last_hidden is not None
+            # a copy: the row is a view of its chunk, which would stay with it
+            self._marks.add(Mark(self.state.snapshot(), self.last_hidden.clone()))
 
     def read(
         self,
@@ -129,7 +131,7 @@ class Memory:
         ]
         if self.mtp is not None:
             self.mtp.rewind(mark.length, mark.last_hidden)
-        self._marks = [one for one in self._marks if one.length <= mark.length]
+        self._marks.forget_beyond(mark.length)
 
 
 def _goes_on(last: RangeRecord, how: str, chunk_tokens: int) -> bool:

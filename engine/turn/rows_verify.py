@@ -12,10 +12,9 @@ from engine.model.rows import RowsShape, context_class
 from engine.model.state import State
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
-from engine.turn.device_choice import DeviceChoice
+from engine.turn.device_choice import DeviceChoice, Way
 from engine.turn.verify import Commit, Verified, follow
 from kernels.common.tree import MAX_NODES
-from kernels.sample.params import Method
 
 
 class RowsVerifier:
@@ -56,6 +55,8 @@ class RowsVerifier:
         clock.enter("accept")
 
         def choose(row: int) -> tuple[int, torch.Tensor]:
+            if chooser.forced is not None:
+                return chooser.forced, self._logits[row]
             if chosen[row] < 0:
                 position = state.length + draft.plan.depths[row] + 1
                 raise ValueError(f"the logits of position {position} have no finite maximum")
@@ -68,27 +69,27 @@ class RowsVerifier:
         notice = self._model.take_notice()
         return Verified(read_ids, hidden, went.chosen, went.tested, went.accepted, notice)
 
-    def _run(self, row_ids: Sequence[int], draft: Draft, state: RoundState, method: Method) -> None:
+    def _run(self, row_ids: Sequence[int], draft: Draft, state: RoundState, way: Way) -> None:
         """Leave hidden rows, logits and chosen ids of a round in their tensors."""
         num_rows = len(row_ids)
         end = state.length + num_rows
-        state.kv.reserve(end, state.length)
+        state.kv.expect_room(end)
         shape = RowsShape(num_rows, context_class(end), self._launching.overlap)
-        key = (shape, method)
+        key = (shape, way)
         self._graphs.serve(self._model.addresses(state))
         # what is captured has nothing pending in its first run, and so stands for any round
         if self._graphs.lacks(key) or not self._launching.commit_in_verify:
             state.settle()
         state.begin(row_ids, draft.plan)
-        launch = partial(self._launch, state, shape, method)
+        launch = partial(self._launch, state, shape, way)
         self._graphs.run(key, launch, f"a round of {num_rows} rows")
 
-    def _launch(self, state: RoundState, shape: RowsShape, method: Method) -> None:
+    def _launch(self, state: RoundState, shape: RowsShape, way: Way) -> None:
         num_rows = shape.num_rows
         hidden, logits = self._hidden[:num_rows], self._logits[:num_rows]
         self._model.run_rows(state, shape, hidden)
         self._model.logits(hidden, out=logits)
-        self._choice.launch(logits, state.inputs, method, self._chosen[:num_rows])
+        self._choice.launch(logits, state.inputs, way, self._chosen[:num_rows])
 
     def _rows(self, rows: list[int]) -> torch.Tensor:
         """Hidden rows that outlive the next round: bf16 [n, D]."""

@@ -3,54 +3,26 @@
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 
 from engine.draft.choose import DraftSources, make_drafter
 from engine.draft.draft import Draft
-from engine.draft.routed import Routing
 from engine.draft.scripted import Truth, replayed
 from engine.errors import EngineError
-from engine.model.decoder import Model
 from engine.records import FinishReason, RoundRecord, TurnRecord
 from engine.text.stream import Piece, TextStream
-from engine.text.tokenizer import Tokenizer
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
+from engine.turn.machine import Machine, Reading
 from engine.turn.memory import Memory
 from engine.turn.prefill import read_prompt
-from engine.turn.traffic import Traffic
-from engine.turn.verify import Verified, Verifier
+from engine.turn.thinking_budget import ThinkingBudget
+from engine.turn.verify import Verified
 from engine.types import Event, NoticeRaised, Request, RoundEnded, TextArrived, TurnEnded
 
 MID_TURN_FAILURES = (EngineError, RuntimeError, ValueError, ArithmeticError, MemoryError, OSError)
 """What a device, a kernel or the model may raise; an out-of-memory is a RuntimeError in torch."""
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """The parts that outlive a turn.
-
-    Attributes:
-        model: the weights.
-        tokenizer: of the checkpoint.
-        verifier: computes a round's rows.
-        traffic: counts their bytes.
-        stop_ids: end a turn.
-        max_context_tokens: positions that a conversation may have.
-        num_threads: CPU threads of its products.
-        routing: what routes the rounds of the drafter ``auto``; None where nothing does.
-    """
-
-    model: Model
-    tokenizer: Tokenizer
-    verifier: Verifier
-    traffic: Traffic
-    stop_ids: frozenset[int]
-    max_context_tokens: int
-    num_threads: int
-    routing: Routing | None = None
 
 
 class Turn:
@@ -59,7 +31,7 @@ class Turn:
     Args:
         machine: what outlives the turn.
         memory: aligned with the prompt.
-        ids: the whole prompt.
+        reading: the prompt, and how it is read.
         request: what is asked.
         drafter: name, resolved.
         num_draft_tokens: most proposals a round.
@@ -70,7 +42,7 @@ class Turn:
         self,
         machine: Machine,
         memory: Memory,
-        ids: tuple[int, ...],
+        reading: Reading,
         request: Request,
         drafter: str,
         num_draft_tokens: int,
@@ -79,16 +51,17 @@ class Turn:
         self._began_s = began_s
         self._machine = machine
         self._memory = memory
-        self._ids = ids
+        self._reading = reading
+        self._ids = ids = reading.ids
         self._request = request
         self._num_draft_tokens = num_draft_tokens
-        num_ids = machine.tokenizer.num_ids
-        self._chooser = TokenChooser(request.sampling, num_ids, ids)
-        self._stream = TextStream(
-            machine.tokenizer,
-            thinking=machine.tokenizer.starts_thinking(ids),
-            stops=request.stop,
-        )
+        tokenizer = machine.tokenizer
+        num_ids, is_thinking = tokenizer.num_ids, tokenizer.starts_thinking(ids)
+        budget = None
+        if request.thinking_budget is not None:
+            budget = ThinkingBudget.of(tokenizer, request.thinking_budget, is_thinking=is_thinking)
+        self._chooser = TokenChooser(request.sampling, num_ids, ids, budget)
+        self._stream = TextStream(tokenizer, thinking=is_thinking, stops=request.stop)
         self._num_reused = len(memory.ids)
         self._pieces: list[Piece] = []
         self._notices: list[str] = []
@@ -130,13 +103,18 @@ class Turn:
             self._memory.spoil()
         self._take_pieces(self._stream.finish())
         yield from self._arrived()
+        if self._finish == "context_full":
+            self._notices.append(self._context_is_full())
+        if captured := self._machine.model.take_captured():
+            self._notices.append(captured)
+        yield from self._raised()
         yield TurnEnded(self._record())
 
     def _read_prompt(self, stop: threading.Event) -> Iterator[Event]:
         """Prefill, and choose the first token."""
         memory, model = self._memory, self._machine.model
-        memory.mark()
-        for progress in read_prompt(model, memory, self._ids, stop):
+        memory.mark()  # where an edit of the last message begins
+        for progress in read_prompt(model, memory, self._ids, stop, self._reading.recorded):
             self._prefill_tok_s = progress.tok_s
             yield progress
         if len(memory.ids) < len(self._ids) or memory.last_hidden is None:
@@ -197,7 +175,7 @@ class Turn:
 
     def _reason_to_end(self, token_id: int) -> FinishReason | None:
         num_generated = len(self.token_ids)
-        if token_id in self._machine.stop_ids:
+        if token_id in self._machine.stop_ids and not self._request.ignore_stop_ids:
             return "stop"
         if self._stream.stopped:
             return "stop_string"
@@ -206,6 +184,17 @@ class Turn:
         if len(self._ids) + num_generated >= self._machine.max_context_tokens:
             return "context_full"
         return None
+
+    def _context_is_full(self) -> str:
+        """What a person can do about it."""
+        held, most = self._machine.max_context_tokens, self._machine.model.config
+        more = most.max_position_embeddings
+        longer = f", or start again with model.context_tokens above {held} (up to {more})"
+        return (
+            f"The context of {held} tokens is full, and the answer ends here. Begin a new "
+            "conversation (/new), go back to an earlier message and edit it"
+            f"{longer if more > held else ''}."
+        )
 
     def _truth(self) -> Truth:
         """What the target will choose, for the scripted drafters: recorded, or computed ahead."""
@@ -281,6 +270,8 @@ class Turn:
             ranges=tuple(self._memory.ranges),
             seed=self._request.sampling.seed,
             error=self._error,
+            prompt_ids=self._ids,
+            reread_tokens=self._reading.num_reread,
             token_chars=tuple(self._token_chars),
             logits=torch.stack(self._logits) if self._logits else None,
         )

@@ -47,6 +47,23 @@ def test_bench_round_shows_phases_launches_and_parts(small, qwen38, tmp_path):
     assert lines[-3].split() == ["rows", "GB", "of", "weights", "head", "state", "kv"]
 
 
+def test_bench_round_times_the_heads_own_drafts(small, qwen38, tmp_path, monkeypatch):
+    monkeypatch.setitem(SHAPES, "demo", replace(SMALL, num_mtp_layers=1))
+    target = tmp_path / "rounds.json"
+    done = qwen38(
+        *("bench", "round", "--context", "16", "--repetitions", "2", "--device", "cpu"),
+        *("--json", str(target)),
+    )
+    assert done.returncode == 0, done.stderr
+    drafts = json.loads(target.read_text())["drafts"]
+    assert (drafts["rows"], drafts["steps"]) == (4, 3)
+    assert drafts["step_ms"] == pytest.approx(drafts["ms"]["draft"] / 3)
+    assert 1 <= drafts["tokens"] <= 4
+    lines = done.stdout.decode().splitlines()
+    assert lines[-2].startswith("MTP, 3 steps   round ms   draft ms  verify ms  accept ms")
+    assert lines[-1].split()[:2] == ["4", "rows"]
+
+
 def test_bench_prefill_writes_what_it_measured(small, qwen38, tmp_path):
     target = tmp_path / "prefill.json"
     done = qwen38(

@@ -50,6 +50,44 @@ def talk(session, question="What is a volcano?", record=None):
     return writer.finish(record or a_record())
 
 
+def recorded(prompt_ids):
+    return a_record(prompt_ids=prompt_ids, prompt_tokens=len(prompt_ids))
+
+
+def test_ids_of_prompts_are_kept_once_and_read_back_on_every_branch(store):
+    session = store.create("m", "demo", "")
+    begin = tuple(range(100, 400))
+    first = talk(session, "a", recorded(begin))
+    before = (*begin, *first.record.token_ids)
+    second = talk(session, "b", recorded((*before, 1, 2)))
+    session.select(first.id)
+    other = talk(session, "c", recorded((*before[:302], 9)))  # another text of the same beginning
+    session.close()
+    again = store.open(session.id)
+    for one in (first, second, other):
+        assert again.messages[one.id].record.prompt_ids == one.record.prompt_ids
+    lines = [line for line in session.path.read_text().splitlines() if '"more"' in line]
+    kept = [json.loads(line)["record"]["prompt_ids"] for line in lines]
+    assert [(one["before"], len(one["more"])) for one in kept] == [
+        (0, 300),
+        (len(before), 2),
+        (302, 1),
+    ]
+    assert again.request_messages()[-1].record.prompt_ids == other.record.prompt_ids
+
+
+def test_ids_whose_beginning_was_lost_are_not_made_up(store):
+    session = store.create("m", "demo", "")
+    first = talk(session, "a", recorded(tuple(range(50))))
+    second = talk(session, "b", recorded((*range(50), *first.record.token_ids, 7)))
+    session.close()
+    lines = session.path.read_text().splitlines(keepends=True)
+    damaged = [line for line in lines if not ('"end"' in line and first.id in line)]
+    session.path.write_text("".join(damaged))
+    record = store.open(session.id).messages[second.id].record
+    assert (record.prompt_ids, record.token_ids) == ((), second.record.token_ids)
+
+
 def test_nothing_is_on_disk_before_the_first_message(store):
     session = store.create("m", "demo", "be brief")
     session.set_system("be kind")

@@ -10,9 +10,11 @@ from engine import bench_model
 from engine import bench_prefill as bench
 from engine.errors import MemoryPlanError, RequestError
 from engine.linear_path import KernelError, LinearPath
+from engine.model import memory
 from engine.model.config import SHAPE_27B, SHAPE_DEMO, SHAPES, hybrid_layers
-from engine.model.footprint import kv_bytes_per_token, weight_bytes
+from engine.model.footprint import weight_bytes
 from engine.model.packing import Launching
+from engine.model.serving_memory import kept_bytes, passing_bytes
 from engine.profile import load_profiles
 from engine.settings.declared import Settings
 
@@ -71,7 +73,7 @@ def test_a_prompt_that_reads_twice_to_two_tokens_is_refused(measure, monkeypatch
 
 
 def test_what_does_not_fit_is_refused_with_the_numbers(measure, monkeypatch):
-    monkeypatch.setattr(bench_model, "available_bytes", lambda _: 1000)
+    monkeypatch.setattr(memory, "available_bytes", lambda _: 1000)
     drawn = []
     monkeypatch.setattr(bench_model, "random_model", lambda *_, **__: drawn.append(1))
     with pytest.raises(MemoryPlanError, match=r"of 4,096 tokens .* shorter prompt with --tokens"):
@@ -80,13 +82,18 @@ def test_what_does_not_fit_is_refused_with_the_numbers(measure, monkeypatch):
 
 
 def test_the_longest_prompt_decides_the_room(measure, monkeypatch):
-    monkeypatch.setattr(bench_model, "available_bytes", lambda _: 0)
+    monkeypatch.setattr(memory, "available_bytes", lambda _: 0)
     needed_gb = []
     for lengths in ([256], [256, 262144, 4096]):
         with pytest.raises(MemoryPlanError) as refused:
             measure(lengths, shape="27b")
         needed_gb.append(float(refused.value.message.split()[3]))
-    cache_gb = kv_bytes_per_token(SHAPE_27B) * (262144 - 256) / 1e9
+    short, long = (
+        sum(kept_bytes(SHAPE_27B, one, packed=True, with_mtp=True).values())
+        + sum(passing_bytes(SHAPE_27B, one, packed=True).values())
+        for one in (256, 262144)
+    )
+    cache_gb = (long - short) / 1e9
     rows_gb = 4 * SHAPE_27B.hidden_size * (262144 - 256) / 1e9
     assert needed_gb[1] - needed_gb[0] == pytest.approx(cache_gb + rows_gb, abs=0.2)
 

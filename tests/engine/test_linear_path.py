@@ -27,6 +27,7 @@ from engine.model.packing import Launching
 from engine.model.random import random_model
 from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings, ModelSettings, Settings, load_settings
+from engine.turn.memory import Memory
 from engine.types import Message, NoticeRaised, Request, Sampling
 from kernels.common.nvrtc import CompileError
 from tests.engine.model.checkpoints import TINY, write_checkpoint
@@ -114,7 +115,7 @@ def test_a_refused_launch_is_a_sentence(monkeypatch):
 
     monkeypatch.setattr(model, "step", refuse)
     with pytest.raises(KernelError, match="do not run here: launch of .* CUDA_ERROR_X.* check"):
-        warm_up(SimpleNamespace(model=model), model.new_state(64))
+        warm_up(SimpleNamespace(model=model), Memory(model, 64, 0))
 
 
 def test_warm_rounds_leave_an_empty_conversation(packed_engine):
@@ -124,6 +125,31 @@ def test_warm_rounds_leave_an_empty_conversation(packed_engine):
     engine.warm_up(run_rounds)
     assert run(engine, HELLO)[-1].record.token_ids == cold.token_ids
     assert cold.reused_tokens == 0
+
+
+class Recorded:
+    """A graph that launches what it captured."""
+
+    def __init__(self, launch):
+        self.replay = launch
+
+
+@pytest.mark.parametrize("is_warm", [True, False])
+def test_graphs_of_the_warm_up_serve_the_first_answer(packed_engine, monkeypatch, is_warm):
+    engine = packed_engine
+    machine = engine._machine
+    for graphs in (machine.verifier._graphs, machine.model.mtp._graphs):
+        monkeypatch.setattr(graphs, "_captures", True)
+        monkeypatch.setattr(graphs, "_capture", Recorded)
+    if is_warm:
+        engine.warm_up(run_rounds)
+        engine.warm_up(warm_up)
+    sampling = replace(machine.model.default_sampling, seed=2)
+    request = replace(HELLO, drafter="mtp", sampling=sampling, ignore_stop_ids=True, max_tokens=9)
+    notices = [one.text for one in run(engine, request) if isinstance(one, NoticeRaised)]
+    captured = [one for one in notices if "captured as graphs" in one]
+    assert any("a call of the MTP head" in one for one in captured) is not is_warm
+    assert any("a round of 4 rows" in one for one in captured) is not is_warm
 
 
 HELLO = Request(messages=(Message("user", "hello"),), sampling=Sampling(seed=1), max_tokens=6)

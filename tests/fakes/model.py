@@ -16,7 +16,7 @@ from engine.profile import Drafting
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
 from engine.turn.local import LocalEngine
-from engine.turn.turn import Machine
+from engine.turn.machine import Machine
 from engine.turn.verify import RowWalk
 from engine.types import EngineInfo, Sampling
 
@@ -93,9 +93,6 @@ class FakeState:
     def restore(self, snapshot) -> None:
         self.ids = snapshot.ids
 
-    def holds(self, snapshot) -> bool:
-        return True
-
     def clear(self) -> None:
         self.ids = ()
 
@@ -170,6 +167,12 @@ class FakeModel:
         self.num_steps += 1
         return self._read(token_id, state)
 
+    def decode(self, ids: Sequence[int], state: FakeState) -> torch.Tensor:
+        return torch.cat([self.step(one, state) for one in ids])
+
+    def take_captured(self) -> str:
+        return ""
+
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         rows = [self.follow(self.context_of(row)) for row in hidden]
         return torch.stack([self._as_logits(one) for one in rows])
@@ -217,6 +220,8 @@ def local_engine(
     traffic=no_traffic,
     stop_ids=None,
     routing=None,
+    verifier=None,
+    most_marks=3,
 ) -> LocalEngine:
     """The real engine around a model and the text files in ``folder``."""
     tokenizer = Tokenizer.load(folder, model.config.vocab_size)
@@ -224,9 +229,12 @@ def local_engine(
     if stop_ids is None:
         stop_ids = frozenset(tokenizer.control_ids[one] for one in ("<|im_end|>", "<|endoftext|>"))
     machine = Machine(
-        model, tokenizer, RowWalk(model), traffic, stop_ids, max_context_tokens, 1, routing
+        model, tokenizer, verifier or RowWalk(model), traffic, stop_ids, max_context_tokens, 1,
+        routing,
+    )  # fmt: skip
+    return LocalEngine(
+        info_of(max_context_tokens), machine, template, Drafting("mtp", 7), most_marks=most_marks
     )
-    return LocalEngine(info_of(max_context_tokens), machine, template, Drafting("mtp", 7))
 
 
 def run(engine, request, stop: threading.Event | None = None) -> list:

@@ -65,19 +65,24 @@ def test_a_snapshot_from_beyond_a_restored_point_is_stale(model):
     late = state.snapshot()
     state.restore(late)
     state.restore(early)
-    assert state.holds(early)
-    assert not state.holds(late)
+    assert not early.is_stale
+    assert late.is_stale
     with pytest.raises(ValueError, match="stale"):
         state.restore(late)
 
 
-def test_a_growing_store_keeps_its_bits(model):
-    small, roomy = model.new_state(2048), model.new_state(2048)
-    roomy.kv.reserve(2048, 0)
-    hidden = [torch.cat([model.prefill(IDS, state) for _ in range(3)]) for state in (small, roomy)]
-    assert small.kv.capacity < roomy.kv.capacity == 2048
-    assert small.num_bytes < roomy.num_bytes
+def test_the_room_of_a_state_changes_no_bit(model):
+    states = [model.new_state(room) for room in (600, 2048)]
+    hidden = [torch.cat([model.prefill(IDS, state) for _ in range(3)]) for state in states]
+    assert states[0].num_bytes < states[1].num_bytes
     assert different_bits(hidden[0], hidden[1], "TD") is None
+
+
+def test_snapshots_that_are_gone_leave_nothing_behind(model):
+    state = model.new_state(256)
+    for _ in range(3):
+        state.restore(state.snapshot())
+    assert len(state._snapshots) == 0
 
 
 def test_a_full_state_is_a_sentence_and_changes_nothing(model):

@@ -112,6 +112,46 @@ def test_editing_the_last_message_keeps_what_lies_before_it(folder):
     assert [one.how for one in edited.ranges] == ["prefill", "decode", "prefill", "decode"]
 
 
+def test_an_early_message_is_edited_without_reading_what_lies_before_it(folder):
+    talk = Talk(folder, ANSWERS, most_marks=8)
+    messages, records = (), []
+    for text in ("hello", "more?", "and?"):
+        messages = (*messages, user(text))
+        records.append(talk.ask(*messages)[0])
+        messages = (*messages, said_by(records[-1]))
+    edited, notices = talk.ask(*messages[:2], user("less!"))
+    assert (edited.text, notices, edited.reused_tokens) == ("a river", [], records[1].reused_tokens)
+    assert 0 < edited.reread_tokens < 10  # the opening of the message
+
+
+def test_a_branch_without_a_point_close_by_says_what_is_read_again(folder):
+    talk = Talk(folder, ANSWERS, most_marks=1)
+    first, _ = talk.ask(user("hello " * 300))
+    second, _ = talk.ask(user("hello " * 300), said_by(first), user("more?"))
+    branch, notices = talk.ask(user("hello " * 300), said_by(first), user("less!"))
+    assert (branch.reused_tokens, len(notices)) == (0, 1)
+    assert branch.reread_tokens > 256
+    assert branch.reread_tokens <= second.prompt_tokens
+
+
+def test_history_that_the_template_writes_anew_is_told_with_its_tokens(tmp_path):
+    """Thinking of earlier turns is left out: what follows it must be read again."""
+    forgets = THINKING_TEMPLATE.replace(
+        "{%- if message.role == 'assistant' %}", "{%- if message.role == 'assistant' and false %}"
+    )
+    talk = Talk(
+        write_text_files(tmp_path, forgets),
+        ["<think>\nice\n</think>\n\ncold<|im_end|>", "a river<|im_end|>"],
+    )
+    long = user("hello " * 300)
+    first, _ = talk.ask(long)
+    second, notices = talk.ask(long, said_by(first), user("more?"))
+    num_held = first.prompt_tokens + len(first.token_ids) - 1
+    assert second.reused_tokens == (first.prompt_tokens - 1) // 256 * 256 > 0
+    assert second.reread_tokens == num_held - second.reused_tokens
+    assert [f"{second.reread_tokens} tokens are read again" in one for one in notices] == [True]
+
+
 def test_another_conversation_is_read_whole_with_a_notice(folder):
     talk = Talk(folder, ANSWERS)
     talk.ask(user("hello"))

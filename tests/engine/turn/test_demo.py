@@ -10,12 +10,14 @@ from engine.draft.prices import Prices, shipped_prices
 from engine.draft.routed import Routing
 from engine.locate import Choice
 from engine.open import open_engine
-from engine.profile import get_profile, load_profiles, profile_folder
+from engine.profile import Drafting, get_profile, load_profiles, profile_folder
 from engine.settings.declared import ModelSettings, Settings
+from engine.turn.local import LocalEngine
 from engine.types import Message, NoticeRaised, Request, Sampling
 from tests.fakes.model import run
 
 FOLDER = profile_folder() / "demo"
+GREEDY = Sampling(temperature=0.0)
 QUESTIONS = ("hello", "what is a glacier?", "can you give an example?")
 
 
@@ -104,6 +106,27 @@ def test_turns_go_on_from_each_other(engine):
             assert record.reused_tokens == before.prompt_tokens + len(before.token_ids) - 1
             assert not any(isinstance(one, NoticeRaised) for one in events)
         before = record
+
+
+def test_a_conversation_goes_on_in_a_fresh_engine_with_the_same_bits(engine):
+    """As after an end of the program: what is recorded is enough to compute the state again."""
+    messages: tuple[Message, ...] = ()
+    for question in QUESTIONS[:2]:
+        messages = (*messages, Message("user", question))
+        record = run(engine, Request(messages=messages, sampling=GREEDY))[-1].record
+        messages = (*messages, Message("assistant", record.text, record.reasoning, record))
+    request = Request(
+        messages=(*messages, Message("user", QUESTIONS[2])), sampling=GREEDY, keep_logits=True
+    )
+    wanted = run(engine, request)[-1].record
+    fresh = LocalEngine(engine.info, engine._machine, engine._template, Drafting("mtp", 7))
+    events = run(fresh, request)
+    got = events[-1].record
+    assert got.token_ids == wanted.token_ids
+    assert torch.equal(got.logits, wanted.logits)
+    assert (got.prompt_ids, got.ranges) == (wanted.prompt_ids, wanted.ranges)
+    assert (got.reused_tokens, got.reread_tokens) == (0, wanted.reused_tokens)
+    assert any(isinstance(one, NoticeRaised) and "read again exactly" in one.text for one in events)
 
 
 def test_a_text_that_is_asked_for_again_takes_few_rounds(engine):

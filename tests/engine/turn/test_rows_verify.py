@@ -25,6 +25,12 @@ SAMPLINGS = {
     "greedy": Sampling(temperature=0.0),
     "seeded": Sampling(temperature=0.8, top_k=20, top_p=0.95, seed=5),
     "penalised": Sampling(temperature=0.9, presence_penalty=0.7, repetition_penalty=1.1, seed=6),
+    "biased": Sampling(
+        temperature=0.7,
+        repetition_penalty=1.2,
+        seed=7,
+        logit_bias=((3, -1e6), (17, 4.0), (250, 2.5)),
+    ),
 }
 
 
@@ -132,7 +138,7 @@ def test_the_state_holds_the_bytes_of_the_plan(model):
     config, state = model.config, model.new_state(1024)
     results = 32 * (2 * config.hidden_size + 4 * config.vocab_size)
     planned = state_bytes(config) + tail_bytes(config) + record_bytes(config) - results
-    assert state.num_bytes == planned + kv_bytes_per_token(config) * state.kv.capacity
+    assert state.num_bytes == planned + kv_bytes_per_token(config) * state.kv.max_tokens
 
 
 def test_a_state_in_place_of_another_is_told_by_its_addresses(model):
@@ -142,7 +148,7 @@ def test_a_state_in_place_of_another_is_told_by_its_addresses(model):
 
 
 def test_keys_of_the_draft_head_stay_where_captured_graphs_read_them(model):
-    memory = Memory(model, 1024)
+    memory = Memory(model, 1024, 0)
     memory.read(PROMPT, model.prefill(PROMPT, memory.state), "prefill", 256)
     proposed, places = memory.mtp.draft(5, 2), memory.mtp._state.addresses
     memory.read([5] * 400, memory.last_hidden.expand(400, -1), "decode")

@@ -155,6 +155,30 @@ def test_a_full_context_ends_the_turn(folder, drafter):
     assert (record.finish_reason, len(record.token_ids)) == ("context_full", 10)
 
 
+@pytest.mark.parametrize(("most", "choice"), [(20, "up to 40"), (40, "edit it.")])
+def test_a_full_context_says_what_can_be_done(folder, most, choice):
+    model = FakeModel(counting)
+    model.config.max_position_embeddings = 40
+    events, record = ask(local_engine(model, folder, max_context_tokens=most), max_tokens=50)
+    told = [one.text for one in events if isinstance(one, NoticeRaised)]
+    assert record.finish_reason == "context_full"
+    assert f"The context of {most} tokens is full" in told[0]
+    assert "(/new)" in told[0]
+    assert choice in told[0]
+    assert len(told) == 1
+
+
+def test_what_was_captured_in_mid_answer_is_told_once_at_its_end(folder, monkeypatch):
+    said = ["2 shapes came for the first time.", ""]
+    monkeypatch.setattr(FakeModel, "take_captured", lambda _: said.pop(0))
+    engine = local_engine(FakeModel(counting), folder)
+    told = [
+        [one.text for one in ask(engine, max_tokens=3)[0] if isinstance(one, NoticeRaised)]
+        for _ in range(2)
+    ]
+    assert told == [["2 shapes came for the first time."], []]
+
+
 def test_cancelling_ends_within_one_round(folder):
     engine = local_engine(FakeModel(counting), folder)
     stop = threading.Event()
@@ -262,6 +286,34 @@ def test_penalties_pass_over_ids_that_no_token_has(folder):
         prompt_ids=(*PROMPT, 319), sampling=sampling, max_tokens=2,
     )  # fmt: skip
     assert (record.token_ids, record.error) == ((50, 51), "")
+
+
+@pytest.mark.parametrize("drafter", ["off", "replay", "half"])
+def test_a_bias_moves_the_choice_and_not_the_logits(folder, drafter):
+    logits = torch.zeros(320)
+    logits[40], logits[70], logits[71] = 3.0, 2.0, 1.0
+    engine = local_engine(FakeModel(lambda _: logits), folder)
+    for bias, chosen in (
+        (((40, -100.0),), 70), (((71, 2.5),), 71), (((40, -1e6), (71, 1.0)), 70),
+    ):  # fmt: skip
+        sampling = Sampling(temperature=0.0, logit_bias=bias)
+        options = {"sampling": sampling, "max_tokens": 4, "drafter": drafter, "keep_logits": True}
+        record = ask(engine, **options)[1]
+        assert set(record.token_ids) == {chosen}
+        assert all(torch.equal(row, logits) for row in record.logits)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"sampling": Sampling(logit_bias=((319, 1.0),))}, "names the id 319, expected 0 to 30"),
+        ({"sampling": Sampling(logit_bias=((5, math.nan),))}, "of the id 5 is nan, expected"),
+        ({"thinking_budget": -1}, "'thinking_budget' is -1, expected 0 or more"),
+    ],
+)
+def test_a_bias_or_budget_that_cannot_be_is_refused(folder, options, problem):
+    with pytest.raises(RequestError, match=problem):
+        ask(local_engine(FakeModel(counting), folder), **options)
 
 
 def test_logits_are_kept_on_demand(folder):

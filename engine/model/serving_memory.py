@@ -1,0 +1,149 @@
+"""Everything that serving allocates beside a model's weights, in bytes, from its numbers alone.
+
+Two lists. What is *kept* is made once, when the engine opens, and does not grow: its tensors are
+counted to the byte, and a test adds up the real ones. What *passes* is made and given back within a
+round or a chunk of prefill; it is counted by its largest moment.
+"""
+
+from engine.model.chunk import CHUNK_TOKENS_ON_KERNELS
+from engine.model.config import ModelConfig
+from engine.model.decoder import PREFILL_CHUNK_TOKENS
+from engine.model.footprint import (
+    kv_bytes_per_token,
+    mtp_kv_bytes_per_token,
+    record_bytes,
+    state_bytes,
+    tail_bytes,
+    workspace_bytes,
+)
+from engine.model.graphs import MAX_GRAPHS
+from engine.model.kernel_mtp import MAX_STEPS
+from engine.model.mtp import MAX_WAITING_ROWS
+from engine.model.rope import BLOCK_TOKENS
+from engine.model.rows import context_class
+from kernels.attention.chunks import num_chunks as num_context_chunks
+from kernels.common.logit_rows import num_chunks, num_groups
+from kernels.common.tree import MAX_NODES
+
+GRAPH_BYTES = 1 << 20
+"""What the driver keeps of a captured round of the 27B beside its tensors, about."""
+
+LIBRARY_BYTES = 96 << 20
+"""Code of the kernels and workspaces of the libraries on a GPU, about."""
+
+
+def kept_bytes(
+    config: ModelConfig, max_tokens: int, *, packed: bool, with_mtp: bool
+) -> dict[str, int]:
+    """Bytes that stay for as long as the engine is open, by part.
+
+    Args:
+        config: the model's numbers.
+        max_tokens: longest conversation.
+        packed: rounds run by kernels.
+        with_mtp: the checkpoint brings a head to draft with.
+    """
+    kept = {
+        "context": kv_bytes_per_token(config) * max_tokens,
+        "state": state_bytes(config) + tail_bytes(config),
+        "positions": _rope_bytes(config, max_tokens),
+    }
+    if with_mtp:
+        kept["context"] += mtp_kv_bytes_per_token(config) * max_tokens
+    if packed:
+        kept["rounds"] = record_bytes(config) + _tables_bytes() + _choice_bytes(config)
+        kept["chunks"] = _chunk_bytes(config)
+        if with_mtp:
+            kept["drafts"] = _draft_bytes(config)
+    return kept
+
+
+def passing_bytes(config: ModelConfig, max_tokens: int, *, packed: bool) -> dict[str, int]:
+    """Bytes that come and go while a turn runs, by part.
+
+    Args:
+        config: the model's numbers.
+        max_tokens: longest conversation.
+        packed: rounds run by kernels, as captured graphs.
+    """
+    chunk_tokens = CHUNK_TOKENS_ON_KERNELS if packed else PREFILL_CHUNK_TOKENS
+    waiting = 2 * (MAX_WAITING_ROWS + chunk_tokens) if config.num_mtp_layers else 0
+    passing = {
+        "prefill": chunk_tokens * _row_bytes(config),
+        "waiting rows": waiting * 2 * config.hidden_size,
+    }
+    if packed:
+        # once beside the graphs, where all is launched before it is captured, and once in them
+        passing["prefill"] *= 2
+        passing["widening"] = workspace_bytes(config)
+        rounds = MAX_NODES * _row_bytes(config) + _partials_bytes(config, max_tokens)
+        passing["graphs"] = 2 * rounds + MAX_GRAPHS * GRAPH_BYTES
+        passing["libraries"] = LIBRARY_BYTES
+    return passing
+
+
+def snapshot_bytes(config: ModelConfig, *, packed: bool) -> int:
+    """Bytes of a point of a conversation to come back to, with the hidden row that ends it."""
+    tails = (2 if packed else 1) * tail_bytes(config)
+    return state_bytes(config) + tails + 2 * config.hidden_size
+
+
+def _rope_bytes(config: ModelConfig, max_tokens: int) -> int:
+    """Cosines and sines in BF16, and the fp32 frequencies."""
+    return 4 * config.rotary_dim * max(max_tokens, BLOCK_TOKENS) + 2 * config.rotary_dim
+
+
+def _tables_bytes() -> int:
+    """A round's numbers and its tree, each with the page that it leaves from."""
+    return 2 * 4 * ((2 * MAX_NODES + 3) + _tree_entries())
+
+
+def _tree_entries() -> int:
+    return (4 + MAX_NODES) * MAX_NODES
+
+
+def _chunk_bytes(config: ModelConfig) -> int:
+    """A chunk's numbers with the page that they leave from, and its hidden rows."""
+    rows = CHUNK_TOKENS_ON_KERNELS
+    return 2 * 4 * (rows + 5) + 2 * rows * config.hidden_size
+
+
+def _choice_bytes(config: ModelConfig) -> int:
+    """What choosing tokens on the device needs (`kernels.sample`), and the chosen ids."""
+    vocab = config.vocab_size
+    chunks, groups = num_chunks(vocab), num_groups(vocab)
+    maxima, sums = 8 * MAX_NODES * groups, 8 * 2 * MAX_NODES * chunks * 16
+    search = 8 * MAX_NODES * (2 * 3 + 2 + 1)
+    best = (8 + 4) * MAX_NODES * chunks
+    params, marks, bias, chosen = 2 * 8 * 16, 2 * vocab, 4 * vocab, 4 * MAX_NODES
+    return maxima + sums + search + best + params + marks + bias + chosen
+
+
+def _draft_bytes(config: ModelConfig) -> int:
+    """What a chain of proposals reads and writes at fixed addresses."""
+    vocab = config.vocab_size
+    rows = 2 * MAX_NODES * config.hidden_size
+    tables = 2 * 4 * (MAX_NODES + MAX_STEPS + _tree_entries())
+    scratch = 8 * num_groups(vocab) + 4 * num_chunks(vocab)
+    return rows + tables + 4 * MAX_STEPS + scratch
+
+
+def _row_bytes(config: ModelConfig) -> int:
+    """At most what a row's activations take at one moment.
+
+    The stream and its norms, and the widest layer's products; those of one that is cut along K
+    stand in fp32 beside them.
+    """
+    stream = 2 * 4 * config.hidden_size
+    fed = (2 * 3 + 4 * 2) * config.intermediate_size
+    delta = (2 + 2 + 4) * config.conv_dim + (2 + 2 + 2) * config.value_dim
+    # of chunks of 64 rows: two bf16 matrices of 64 columns in two forms, and keys in two forms
+    chunked = 2 * 2 * 2 * 64 * config.num_value_heads + 2 * 2 * config.key_dim
+    attended = 2 * 4 * config.query_dim + 4 * 2 * config.kv_dim
+    return stream + max(fed, delta + chunked, attended)
+
+
+def _partials_bytes(config: ModelConfig, max_tokens: int) -> int:
+    """Partial results of one attention layer: a sum, a top and a weight of each chunk."""
+    chunks = num_context_chunks(context_class(max_tokens))
+    return 4 * chunks * MAX_NODES * config.num_heads * (config.head_dim + 2)

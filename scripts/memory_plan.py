@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Hold the memory plan against what a GPU then gives out, with random weights of the full size.
+
+Opens an engine as chat does, reads a long prompt, drafts in every way, goes back and edits. Exit
+status 1 when the most that was allocated is more than 3 % off the plan.
+"""
+
+import argparse
+import sys
+import threading
+
+import torch
+from random_engine import random_engine
+
+from engine.types import Request, Sampling, TurnEnded
+
+BAR = 0.03
+
+
+def main() -> int:
+    """Plan, serve, compare."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shape", default="27b")
+    parser.add_argument("--profile", default="nvfp4")
+    parser.add_argument("--context", type=int, default=32_768)
+    parser.add_argument("--prompt", type=int, default=4096)
+    parser.add_argument("--snapshot-mb", type=int, default=1600)
+    arguments = parser.parse_args()
+    torch.zeros(1, device="cuda")
+    free_at_first = torch.cuda.mem_get_info()[0]
+    engine, plan = random_engine(
+        arguments.shape, arguments.profile, "cuda", arguments.context, arguments.snapshot_mb
+    )
+    torch.cuda.empty_cache()  # what drawing the weights took
+    torch.cuda.reset_peak_memory_stats()
+    _told("opened", free_at_first)
+    for part, size in plan.parts.items():
+        print(f"  planned {part:<14}{size / 1e6:>12.1f} MB")
+    ids = tuple(5 + (7 * one) % 997 for one in range(arguments.prompt))
+    for number, drafter in enumerate(("auto", "mtp", "lookup", "off", "auto", "mtp")):
+        cut = len(ids) - 37 * number  # as after an edit
+        prompt = (*ids[:cut], *(11 + number for _ in range(30)))
+        request = Request(
+            prompt_ids=prompt, drafter=drafter, max_tokens=24,
+            sampling=Sampling(temperature=0.8, top_p=0.95, seed=number, presence_penalty=0.5),
+        )  # fmt: skip
+        *_, end = engine.generate(request, threading.Event())
+        assert isinstance(end, TurnEnded)
+        record = end.record
+        print(f"{drafter}: {record.reused_tokens} reused, {record.error or record.finish_reason}")
+        _told(f"  after {drafter}", free_at_first)
+    peak = torch.cuda.max_memory_allocated()
+    off = peak / plan.needed - 1
+    print(f"planned {plan.needed / 1e9:.3f} GB, at most {peak / 1e9:.3f} GB allocated: {off:+.2%}")
+    return 0 if abs(off) <= BAR else 1
+
+
+def _told(when: str, free_at_first: int) -> None:
+    used = free_at_first - torch.cuda.mem_get_info()[0]
+    print(
+        f"{when}: {torch.cuda.memory_allocated() / 1e6:.1f} MB held, "
+        f"{torch.cuda.max_memory_allocated() / 1e6:.1f} at most, "
+        f"{torch.cuda.memory_reserved() / 1e6:.1f} reserved, {used / 1e6:.1f} of the GPU",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
