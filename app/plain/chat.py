@@ -85,11 +85,14 @@ def send(state: PlainState, text: str) -> Outcome:
     return answer(state, before)
 
 
-def answer(state: PlainState, before: str) -> Outcome:
-    """Answer the end of the current branch; refused, the conversation goes on from ``before``."""
+def answer(state: PlainState, before: str, *, goes_on: bool = False) -> Outcome:
+    """Answer the end of the current branch; refused, the conversation goes on from ``before``.
+
+    ``goes_on``: an answer stands there already, and is to go on.
+    """
     session = state.session
     request = request_of(state.settings, state.engine.info, session.request_messages())
-    writer = session.start_answer()
+    writer = session.go_on() if goes_on else session.start_answer()
     if state.recorder is not None:
         state.recorder.follow(session.trace_path)
     outcome = stream_answer(state.engine, request, writer, state.settings.chat.show_thinking)
@@ -112,7 +115,9 @@ def _take(state: PlainState, line: str) -> Outcome | None:
     step = act(state, *found)
     if step == "leave":
         return None
-    return answer(state, before) if step == "answer" else Outcome(OK)
+    if step == "prompt":
+        return Outcome(OK)
+    return answer(state, before, goes_on=step == "go on")
 
 
 def _reader(state: PlainState) -> Reader:

@@ -21,7 +21,7 @@ from app.visible import visible
 from engine.records import TurnRecord
 
 STOPPED = {
-    "cancelled": "stopped, the text is kept",
+    "cancelled": "stopped, the text is kept: /continue goes on",
     "length": "reached the longest answer (sampling.max_tokens)",
     "context_full": "the context is full: begin a new conversation with Ctrl+N",
     "interrupted": "cut off",
@@ -57,6 +57,14 @@ class AnswerView:
         self._message_id = message_id
         for piece in (self._title, self._thinking, self._tail):
             piece.message_id = message_id
+
+    def begin_with(self, entry: MessageEntry) -> None:
+        """Show what an answer that goes on says already."""
+        if entry.reasoning:
+            self._thinking.feed(visible(entry.reasoning))
+            self._tail.gap = 1
+        if entry.content:
+            self.write(entry.content)
 
     def think(self, text: str, seconds: float) -> None:
         """Show more thinking."""

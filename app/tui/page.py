@@ -40,12 +40,21 @@ class Page:
         self._transcript.append(*pieces_of(entry, "", at, "", place))
         self._transcript.follow()
 
-    def answer_view(self, session: Session, info: EngineInfo | None) -> AnswerView:
-        """Where an answer to come is shown."""
+    def answer_view(
+        self, session: Session, info: EngineInfo | None, *, goes_on: bool = False
+    ) -> AnswerView:
+        """Where an answer to come is shown, or the last one when it goes on."""
         number = session.tree().num_below(session.leaf) + 1
         place = f"{number} of {number}" if number > 1 else ""
+        if goes_on:
+            self._take_away(session.leaf)
+            place = _place(session.messages[session.leaf], session.tree())
         title = AnswerTitlePiece(_name(session, info), self._clock.minute(now()), place)
         return AnswerView(self._transcript, title, self._mode, lambda: self._by_token)
+
+    def _take_away(self, message_id: str) -> None:
+        for piece in [one for one in self._transcript.pieces if one.message_id == message_id]:
+            self._transcript.take_away(piece)
 
     def notice(self, title: str, text: str, tone: Tone = "info", turn: Turn | None = None) -> None:
         """Show a notice: above what ``turn`` is writing, or at the end."""
