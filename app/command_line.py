@@ -22,6 +22,7 @@ from app.commands import (
     doctor,
     profiles,
     quality,
+    quantize,
     run,
     sessions,
     settings,
@@ -100,6 +101,7 @@ cli.command("check")(_ends_well(check.check))
 cli.command("quality")(_ends_well(quality.quality))
 cli.command("trace")(_ends_well(trace.trace))
 cli.command("tune")(_ends_well(tune.tune))
+cli.command("quantize", help=quantize.HELP)(_ends_well(quantize.quantize))
 session_commands.command("list")(_ends_well(sessions.list_sessions))
 session_commands.command("show")(_ends_well(sessions.show))
 session_commands.command("export")(_ends_well(sessions.export))

@@ -9,6 +9,14 @@ from engine.settings.registry import Resolved, parse
 
 SOURCE = "/set"
 
+OF_A_CONVERSATION = tuple(
+    name
+    for name, one in KNOWN.items()
+    if one.when == "live"
+    and (name.split(".")[0] in ("sampling", "draft") or name in ("chat.thinking", "chat.effort"))
+)
+"""Settings of how an answer is made: each conversation keeps its own."""
+
 
 @dataclass(slots=True)
 class LiveSettings:
@@ -16,14 +24,51 @@ class LiveSettings:
 
     resolved: dict[str, Resolved]
     settings: Settings = field(init=False)
+    base: dict[str, Resolved] = field(init=False)
+    """What holds where nothing was changed."""
 
     def __post_init__(self) -> None:
+        self.base = dict(self.resolved)
         self.settings = build(self.resolved)
 
     @classmethod
     def of(cls, sources: Mapping[str, Resolved]) -> "LiveSettings":
         """Begin with what the start resolved."""
         return cls(dict(sources))
+
+    def rebase(self, sources: Mapping[str, Resolved]) -> None:
+        """Go on with what another profile's start resolves; what was changed since stays."""
+        changed = {name: one for name, one in self.resolved.items() if one.source == SOURCE}
+        self.base = dict(sources)
+        self.resolved = {**sources, **changed}
+        self.settings = build(self.resolved)
+
+    def reset(self, name: str) -> None:
+        """Take a change back; raises `SettingsError` for an unknown name."""
+        full = full_name(name)
+        self.resolved[full] = self.base[full]
+        self.settings = build(self.resolved)
+
+    def kept(self) -> dict[str, str]:
+        """What was changed for this conversation, as a session keeps it."""
+        found = {name: self.resolved[name] for name in OF_A_CONVERSATION}
+        return {name: raw_text(one.value) for name, one in found.items() if one.source == SOURCE}
+
+    def adopt(self, values: Mapping[str, str]) -> list[str]:
+        """Go on with what another conversation keeps; returns a sentence for each it cannot take.
+
+        A session may come from another version, or from a person's editor.
+        """
+        for name in OF_A_CONVERSATION:
+            self.reset(name)
+        refused: list[str] = []
+        for name, raw in values.items():
+            try:
+                if full_name(name) in OF_A_CONVERSATION:
+                    self.set(name, raw)
+            except SettingsError as error:
+                refused.append(str(error))
+        return refused
 
     def set(self, name: str, raw: str) -> str:
         """Change a setting, by full name or by its last part; returns what to say.
@@ -66,6 +111,11 @@ def full_name(name: str) -> str:
         raise SettingsError(f"'{name}' fits {' and '.join(fitting)}.", "Write the full name.")
     leaves = {full.split(".")[1]: full for full in KNOWN}
     raise SettingsError(f"There is no setting '{name}'.", nearest(wanted, [*KNOWN, *leaves]))
+
+
+def raw_text(value: object) -> str:
+    """A value as it is typed again: empty for none."""
+    return "" if value is None else show_value(value) if isinstance(value, bool) else str(value)
 
 
 def show_value(value: object) -> str:

@@ -6,7 +6,7 @@ Imports nothing heavy: the engine itself is imported when it is opened.
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from engine.errors import SettingsError
@@ -35,6 +35,7 @@ class Plan:
     settings: Settings
     sources: Mapping[str, Resolved]
     choice: Choice
+    command_line: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def open(
         self, on_progress: Callable[[LoadProgressed], None], cancel: threading.Event
@@ -45,16 +46,20 @@ class Plan:
         return open_engine(self.choice, self.settings, on_progress, cancel)
 
 
-def plan(command_line: Mapping[str, object]) -> Plan:
+def plan(command_line: Mapping[str, object], choice: Choice | None = None) -> Plan:
     """Resolve the settings, choose the model, and let its profile have its say.
+
+    Args:
+        command_line: values by full name.
+        choice: what was chosen in another way, such as from the menu of profiles.
 
     Raises:
         EngineError: a setting, a profile or the model folder is wrong.
     """
     settings, _ = load_settings(command_line)
-    choice = choose(settings, load_profiles(settings.config_dir))
+    choice = choice or choose(settings, load_profiles(settings.config_dir))
     settings, sources = load_settings(command_line, choice.profile.settings)
-    return Plan(settings, sources, choice)
+    return Plan(settings, sources, choice, command_line)
 
 
 def sampling_of(settings: Settings, info: EngineInfo) -> Sampling:

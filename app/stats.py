@@ -1,5 +1,7 @@
 """One line of figures for an answer, with the definitions of the design's section 6."""
 
+from collections.abc import Sequence
+
 from engine.records import TurnRecord
 
 ENDS = {
@@ -26,3 +28,11 @@ def stats_line(record: TurnRecord) -> str:
     if end := ENDS.get(record.finish_reason, record.finish_reason):
         parts.append(end)
     return f"[ {' · '.join(parts)} ]"
+
+
+def first_difference(first: Sequence[int], second: Sequence[int]) -> int | None:
+    """Where two lists of tokens differ first, also by one being longer; None for equal ones."""
+    for index, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one != other:
+            return index
+    return None if len(first) == len(second) else min(len(first), len(second))

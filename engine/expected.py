@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from engine.draft.prices import shipped_prices
-from engine.fit import Need, need_of
+from engine.fit import Need, held_formats, need_of, widened_bytes
 from engine.linear_path import LinearPath, choose_linear_path
 from engine.measure import read_bandwidth_gbps
 from engine.model import footprint
 from engine.model.config import SHAPE_27B, ModelConfig
 from engine.model.memory import available_bytes
-from engine.open import HELD_FORMATS, choose_device
+from engine.open import choose_device
 from engine.profile import Profile
 from engine.settings.declared import Settings
 from engine.tiles import TABLES
@@ -70,10 +70,11 @@ def expect(
             first adds what that holds.
     """
     need = need_of(profile, context_tokens, packed=path.is_packed)
-    formats = profile.formats if path.is_packed else HELD_FORMATS
+    formats = held_formats(profile, packed=path.is_packed)
     weights = footprint.weight_bytes(need.config, formats, packed=path.is_packed)
     tokens = min(EARLY_TOKENS, need.context_tokens)
     moved = sum(footprint.moved_bytes(need.config, weights, tokens).values())
+    moved += widened_bytes(need.config, formats, packed=path.is_packed)
     most = read_gb_s * 1e9 / moved
     timed = _timed(profile, need.config, path)
     return Expected(

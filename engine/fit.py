@@ -13,7 +13,7 @@ from engine.model.memory import LEAST_SNAPSHOTS
 from engine.model.serving_memory import kept_bytes, passing_bytes, snapshot_bytes
 from engine.model.streaming import STAGING_BYTES
 from engine.open import HELD_FORMATS, choose_device
-from engine.profile import Profile
+from engine.profile import Formats, Profile
 from engine.settings.declared import load_settings
 from engine.settings.environment import hugging_face_cache
 
@@ -62,7 +62,7 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
     packed = packs_weights() if packed is None else packed
     path = weights_of(profile, hugging_face_cache())
     config, problem = _config(profile, path)
-    held_formats = profile.formats if packed else HELD_FORMATS
+    held = held_formats(profile, packed=packed)
     tokens = min(context_tokens, config.max_position_embeddings)
     a_round = footprint.round_bytes(config, profile.formats, tokens)
     kept = kept_bytes(config, tokens, packed=packed, with_mtp=bool(config.num_mtp_layers))
@@ -75,7 +75,7 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
         config=config,
         context_tokens=tokens,
         stored_bytes=sum(footprint.weight_bytes(config, profile.formats).values()),
-        held_bytes=sum(footprint.weight_bytes(config, held_formats, packed=packed).values()),
+        held_bytes=sum(footprint.weight_bytes(config, held, packed=packed).values()),
         conversation_bytes=sum(kept.values()),
         working_bytes=sum(passing.values()) + points,
         round_bytes=sum(a_round.values()),
@@ -87,6 +87,28 @@ def packs_weights() -> bool:
     """Whether this machine, with its settings, packs weights for a GPU's kernels."""
     settings, _ = load_settings()
     return choose_linear_path(settings, choose_device(settings.model.device)).is_packed
+
+
+def held_formats(profile: Profile, *, packed: bool) -> Formats:
+    """The formats in which this machine holds the profile's weights.
+
+    Args:
+        profile: its settings count as well.
+        packed: for a GPU's kernels, which read weights as they are stored.
+
+    Raises:
+        SettingsError: a setting of the profile is unknown or does not read.
+    """
+    settings, _ = load_settings(profile=profile.settings)
+    return profile.formats if packed or settings.model.hold == "stored" else HELD_FORMATS
+
+
+def widened_bytes(config: ModelConfig, held: Formats, *, packed: bool) -> int:
+    """Bytes a round that the reference writes and reads beside weights it holds as stored."""
+    if packed or held == HELD_FORMATS:
+        return 0
+    wide = footprint.weight_bytes(config, HELD_FORMATS)
+    return 2 * (wide["weights"] + (wide["head"] if held.head != HELD_FORMATS.head else 0))
 
 
 def _config(profile: Profile, path: Path | None) -> tuple[ModelConfig, str]:

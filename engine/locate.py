@@ -16,7 +16,8 @@ HOW_TO_GIVE = (
 
 HOW_TO_GIVE_FOLDER = (
     "Give the folder of such a checkpoint with --model DIR or with the setting model.dir; "
-    "'qwen38 bench round --profile NAME' builds such weights to measure."
+    "'qwen38 quantize' makes 4-bit ones from a release, and 'qwen38 bench round --profile NAME' "
+    "builds weights to measure."
 )
 
 
@@ -53,8 +54,8 @@ def cached_snapshot(repository: str, cache: Path) -> Path | None:
 
 def weights_of(profile: Profile, cache: Path) -> Path | None:
     """Where the weights of ``profile`` lie on this machine, or None when they are missing."""
-    if profile.embedded:
-        folder = profile_folder() / profile.embedded
+    if profile.folder or profile.embedded:
+        folder = Path(profile.folder or profile_folder() / profile.embedded)
         return folder if (folder / "config.json").is_file() else None
     for repository in profile.repositories:
         if found := cached_snapshot(repository, cache):
@@ -92,9 +93,9 @@ def choose(settings: Settings, profiles: Mapping[str, Profile]) -> Choice:
     raise CheckpointError("No model is on this machine and the demo model is missing.", HOW_TO_GIVE)
 
 
-def _smallest_real_first(profile: Profile) -> tuple[bool, int]:
+def _smallest_real_first(profile: Profile) -> tuple[bool, int, str]:
     # decode reads every weight once a round, so the fewest bytes are the fastest
-    return bool(profile.embedded), FORMAT_BITS[profile.formats.mlp]
+    return bool(profile.embedded), FORMAT_BITS[profile.formats.mlp], profile.name
 
 
 def _named_folder(

@@ -93,6 +93,7 @@ def open_engine(
             device=device,
             on_progress=on_progress,
             cancel=cancel,
+            expand=settings.model.hold == "bf16",
             packer=packer,
         )
         products = packer.arithmetic if packer is not None else ""

@@ -46,8 +46,9 @@ class Drafting:
 class Profile:
     """One weight profile.
 
-    ``repositories`` are Hugging Face names whose cached files serve it; ``embedded`` is the folder
-    beside the profile files when the weights ship with the program.
+    ``repositories`` are Hugging Face names whose cached files serve it, ``folder`` is where a
+    person keeps them; ``embedded`` is the folder beside the profile files when the weights ship
+    with the program.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Profile:
     kv_format: str
     repositories: tuple[str, ...] = ()
     embedded: str = ""
+    folder: str = ""
     settings: Mapping[str, object] | None = None
     path: str = ""
 
@@ -115,7 +117,7 @@ def read_profile(path: Path) -> Profile:
     reader = _Reader(path)
     reader.only(data, {"title", "about", "formats", "drafting", "kv", "weights", "settings"}, "")
     weights = reader.table(data, "weights")
-    reader.only(weights, {"repositories", "embedded"}, "weights.")
+    reader.only(weights, {"repositories", "embedded", "folder"}, "weights.")
     kv = reader.table(data, "kv")
     reader.only(kv, {"format"}, "kv.")
     return Profile(
@@ -127,6 +129,7 @@ def read_profile(path: Path) -> Profile:
         kv_format=reader.word(kv, "format", KV_FORMATS, "kv."),
         repositories=reader.texts(weights, "repositories"),
         embedded=_read_embedded(reader, weights),
+        folder=_read_folder(reader, weights),
         settings=_read_settings(reader, reader.table(data, "settings", optional=True)),
         path=str(path),
     )
@@ -155,6 +158,14 @@ def _read_embedded(reader: "_Reader", weights: dict[str, Any]) -> str:
     if Path(name).name != name or name == "..":
         raise reader.error("weights.embedded", name, "the name of a folder beside the profiles")
     return name
+
+
+def _read_folder(reader: "_Reader", weights: dict[str, Any]) -> str:
+    """Where the files lie; ~ is the person's home, a relative path counts from the profile."""
+    if "folder" not in weights:
+        return ""
+    named = Path(reader.text(weights, "folder", "weights.")).expanduser()
+    return str(reader.path.parent.absolute() / named)
 
 
 def _read_settings(reader: "_Reader", table: dict[str, Any]) -> dict[str, object]:

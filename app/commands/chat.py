@@ -26,6 +26,14 @@ def chat(
     model: options.Model = None,
     profile: options.Profile = None,
     plain: Annotated[bool, typer.Option("--plain", help="A prompt instead of the screen.")] = False,
+    a11y: Annotated[
+        bool,
+        typer.Option("--a11y", help="For screen readers: --plain, nothing redrawn, told in words."),
+    ] = False,
+    use_ascii: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII signs only.")] = False,
+    no_mouse: Annotated[
+        bool, typer.Option("--no-mouse", help="Leave the mouse to the terminal.")
+    ] = False,
     resume: Annotated[
         str | None,
         typer.Option(help="Go on with a conversation; the last one without ID.", metavar="[ID]"),
@@ -59,6 +67,9 @@ def chat(
         "model.device": device,
         "chat.system": system,
         "chat.thinking_budget": thinking_budget,
+        "chat.a11y": a11y or None,
+        "chat.ascii": use_ascii or None,
+        "chat.mouse": False if no_mouse else None,
     }
     chosen = plan(options.as_settings(given, sets))
     session_id = _resumed(chosen, resume)
@@ -67,6 +78,7 @@ def chat(
         return _once(chosen, session_id, trace)
     from app.launcher import supervise
 
+    plain = plain or chosen.settings.chat.a11y
     if reason and not plain:
         say(f"Plain form: {reason}.")
     if plain or reason:
@@ -104,11 +116,15 @@ def _plain(chosen: Plan, session_id: str | None, trace: Path | None) -> int:
 
 
 def _screen(chosen: Plan, session_id: str | None, trace: Path | None) -> int:
+    from app.profile_menu import ProfileMenu
     from app.tui.run import run_chat
 
     recorder = _recorder(chosen, trace)
     with exported_at_the_end(recorder, trace):
-        return run_chat(chosen.settings, chosen.sources, session_id, chosen.open, recorder)
+        return run_chat(
+            chosen.settings, chosen.sources, session_id, chosen.open, recorder,
+            profiles=ProfileMenu(chosen),
+        )  # fmt: skip
 
 
 def _recorder(chosen: Plan, trace: Path | None) -> Recorder:

@@ -4,6 +4,7 @@ import sys
 from dataclasses import dataclass
 
 from app.interrupt import StopOnSignal
+from app.plain.spoken import SpokenAnswer
 from app.report import FAILED, OK, exit_code, one_line, say
 from app.sessions.session import AnswerWriter
 from app.stats import stats_line
@@ -29,7 +30,12 @@ class Outcome:
 
 
 def stream_answer(
-    engine: ChatEngine, request: Request, writer: AnswerWriter, show_thinking: str
+    engine: ChatEngine,
+    request: Request,
+    writer: AnswerWriter,
+    show_thinking: str,
+    *,
+    spoken: bool = False,
 ) -> Outcome:
     """Generate an answer, show it as it comes and keep it; whatever happens, its text is kept.
 
@@ -38,12 +44,13 @@ def stream_answer(
         request: the turn.
         writer: where the session takes the text.
         show_thinking: the setting ``chat.show_thinking``.
+        spoken: say who speaks and what is read, for a screen reader.
 
     Raises:
         BrokenPipeError: nobody reads stdout any more; the answer is kept as stopped.
         OutputClosedError: stdout cannot be written; the answer is kept as stopped.
     """
-    view = _View(shows_thinking=show_thinking in ("live", "open"))
+    view = _View(shows_thinking=show_thinking in ("live", "open"), spoken=spoken)
     record: TurnRecord | None = None
     has_begun = is_refused = False
     code = OK
@@ -94,15 +101,20 @@ def _is_told(error: BaseException) -> bool:
 class _View:
     """Where the cursor is, so that text, thinking and notices do not run into each other."""
 
-    def __init__(self, *, shows_thinking: bool) -> None:
+    def __init__(self, *, shows_thinking: bool, spoken: bool) -> None:
         self._shows_thinking = shows_thinking and is_terminal(sys.stderr)
         self._said_thinking = False
         self._is_mid_line = False
         self._channel = "answer"
-        can_dim = is_terminal(sys.stderr) and not environment.no_color()
+        self._spoken = SpokenAnswer() if spoken else None
+        can_dim = is_terminal(sys.stderr) and not environment.no_color() and not spoken
         self._dim = ("\x1b[2m", "\x1b[0m") if can_dim else ("", "")
 
     def show(self, event: Event) -> None:
+        if self._spoken is not None:
+            if isinstance(event, TextArrived) and event.channel != self._channel:
+                self.end_line()
+            self._spoken.before(event)
         match event:
             case TextArrived(text, channel):
                 if channel != self._channel:
@@ -131,6 +143,6 @@ class _View:
             sys.stderr.write(f"{before}{visible(text)}{after}")
             sys.stderr.flush()
             self._is_mid_line = not text.endswith("\n")
-        elif not self._said_thinking:
+        elif not self._said_thinking and self._spoken is None:
             say("(thinking)")
             self._said_thinking = True

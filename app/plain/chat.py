@@ -5,12 +5,15 @@ import sys
 from app.commands.sessions import store_of
 from app.interrupt import exit_on_end_signals
 from app.live import LiveSettings
-from app.opening import Plan, request_of
+from app.opening import Opener, Plan, request_of
 from app.plain.answer import Outcome, stream_answer
 from app.plain.commands import act
 from app.plain.loading import load
 from app.plain.prompt import EditingReader, LineReader, Reader
+from app.plain.spoken import FIRST_LINE
+from app.plain.spoken import PROMPT as SPOKEN_PROMPT
 from app.plain.state import PlainState
+from app.profile_menu import ProfileMenu
 from app.report import FAILED, OK, say
 from app.sessions.history import PromptHistory
 from app.slash import message_text, parse_slash
@@ -18,31 +21,46 @@ from app.streams import is_terminal
 from app.trace.record import Recorder
 from engine.errors import EngineError
 from engine.settings import environment
+from engine.types import ChatEngine
 
 
 def run_plain(chosen: Plan, session_id: str | None, recorder: Recorder) -> int:
     """Chat until the person leaves; returns the exit code."""
-    store = store_of(chosen.settings)
-    engine = load(recorder.wrap(chosen.open))
+    opener = recorder.wrap(chosen.open)
+    spoken = chosen.settings.chat.a11y
+    if spoken:
+        say(FIRST_LINE)
+    engine = load(opener, spoken=spoken)
     restore = exit_on_end_signals()
     try:
-        system = chosen.settings.chat.system
-        session = (
-            store.open(session_id)
-            if session_id
-            else store.create(engine.info.model, engine.info.profile, system)
-        )
-        history = PromptHistory(chosen.settings.state_dir / "history.jsonl")
-        state = PlainState(
-            engine, store, session, LiveSettings.of(chosen.sources), history, recorder
-        )
-        try:
-            return talk(state, _reader(state))
-        finally:
-            state.session.close()
-    finally:
+        state = _state(chosen, session_id, engine, opener, recorder)
+    except BaseException:
         restore()
         engine.close()
+        raise
+    try:
+        return talk(state, _reader(state))
+    finally:
+        state.session.close()
+        restore()
+        state.engine.close()
+
+
+def _state(
+    chosen: Plan, session_id: str | None, engine: ChatEngine, opener: Opener, recorder: Recorder
+) -> PlainState:
+    store = store_of(chosen.settings)
+    system = chosen.settings.chat.system
+    session = (
+        store.open(session_id)
+        if session_id
+        else store.create(engine.info.model, engine.info.profile, system)
+    )
+    history = PromptHistory(chosen.settings.state_dir / "history.jsonl")
+    live = LiveSettings.of(chosen.sources)
+    state = PlainState(engine, opener, store, session, live, history, recorder, ProfileMenu(chosen))
+    state.adopt(session)
+    return state
 
 
 def talk(state: PlainState, reader: Reader) -> int:
@@ -95,7 +113,10 @@ def answer(state: PlainState, before: str, *, goes_on: bool = False) -> Outcome:
     writer = session.go_on() if goes_on else session.start_answer()
     if state.recorder is not None:
         state.recorder.follow(session.trace_path)
-    outcome = stream_answer(state.engine, request, writer, state.settings.chat.show_thinking)
+    outcome = stream_answer(
+        state.engine, request, writer, state.settings.chat.show_thinking,
+        spoken=state.settings.chat.a11y,
+    )  # fmt: skip
     if outcome.is_refused:
         session.select(before)
     return outcome
@@ -122,6 +143,8 @@ def _take(state: PlainState, line: str) -> Outcome | None:
 
 def _reader(state: PlainState) -> Reader:
     can_edit = is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    if state.settings.chat.a11y:
+        return LineReader(SPOKEN_PROMPT)
     if not can_edit or environment.terminal_name() in ("dumb", "unknown"):
         return LineReader()
 

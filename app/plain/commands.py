@@ -7,6 +7,8 @@ from typing import Literal
 
 from app.commands.sessions import summary_line
 from app.live import show_value
+from app.plain.compare import compare
+from app.plain.profile import profile
 from app.plain.state import PlainState
 from app.report import say, say_lines
 from app.sessions.branches import branch_meant, branches_of, message_meant, prompt_meant
@@ -98,6 +100,14 @@ def _session(state: PlainState, _argument: str) -> None:
     )
 
 
+def _profile(state: PlainState, argument: str) -> None:
+    profile(state, argument)
+
+
+def _compare(state: PlainState, argument: str) -> None:
+    compare(state, argument)
+
+
 def _system(state: PlainState, argument: str) -> None:
     if argument:
         state.session.set_system("" if argument == "-" else argument)
@@ -112,6 +122,7 @@ def _set(state: PlainState, argument: str) -> None:
             say(f"{one.name} = {show_value(state.live.resolved[one.name].value)}")
     elif value.strip():
         say(state.live.set(name, value.strip()))
+        state.session.set_settings(state.live.kept())
     else:
         say(f"{state.live.describe(name)}.")
 
@@ -119,6 +130,7 @@ def _set(state: PlainState, argument: str) -> None:
 def _think(state: PlainState, argument: str) -> None:
     now = state.settings.chat.thinking
     say(state.live.set("chat.thinking", argument or ("off" if now else "on")))
+    state.session.set_settings(state.live.kept())
     if not state.engine.info.supports_thinking:
         say("This model does not think before it answers.")
 
@@ -233,6 +245,8 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "resume": _resume,
     "sessions": _sessions,
     "session": _session,
+    "profile": _profile,
+    "compare": _compare,
     "rename": _rename,
     "delete": _delete,
     "system": _system,

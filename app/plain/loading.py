@@ -2,18 +2,23 @@
 
 from app.interrupt import StopOnSignal
 from app.opening import DEMO_NOTICE, Opener
+from app.plain.spoken import SpokenLoad
 from app.report import say
 from app.streams import LoadLine
 from engine.types import ChatEngine
 
 
-def load(open_engine: Opener) -> ChatEngine:
+def load(open_engine: Opener, *, spoken: bool = False) -> ChatEngine:
     """Open the model and say so when it is the demo.
+
+    Args:
+        open_engine: opens it.
+        spoken: progress as whole lines for a screen reader, not one line that is rewritten.
 
     Raises:
         EngineError: the model does not open, or the person cancelled.
     """
-    progress = LoadLine()
+    progress = SpokenLoad() if spoken else LoadLine()
     with StopOnSignal() as interrupt:
         try:
             engine = open_engine(progress, interrupt.stop)

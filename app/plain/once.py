@@ -18,7 +18,8 @@ def answer_stdin(chosen: Plan, session_id: str | None, recorder: Recorder) -> in
     """Answer what stdin holds; returns the exit code, which is no 0 when it could not be kept."""
     text = read_prompt()
     store = store_of(chosen.settings)
-    engine = load(recorder.wrap(chosen.open))
+    opener = recorder.wrap(chosen.open)
+    engine = load(opener)
     try:
         info = engine.info
         session = (
@@ -28,7 +29,7 @@ def answer_stdin(chosen: Plan, session_id: str | None, recorder: Recorder) -> in
         )
         history = PromptHistory(chosen.settings.state_dir / "history.jsonl")
         state = PlainState(
-            engine, store, session, LiveSettings.of(chosen.sources), history, recorder
+            engine, opener, store, session, LiveSettings.of(chosen.sources), history, recorder
         )
         state.tell_warnings()
         try:

@@ -41,6 +41,9 @@ class Reader(Protocol):
 class LineReader:
     """Messages of one line each, for terminals that cannot edit; a backslash goes on."""
 
+    def __init__(self, prompt: str = PROMPT) -> None:
+        self._prompt = prompt
+
     def read(self, draft: str) -> str | None:
         """The next message; ``draft`` is told, since it cannot be edited here."""
         if draft:
@@ -48,7 +51,7 @@ class LineReader:
         lines: list[str] = []
         while True:
             if sys.stderr:
-                sys.stderr.write("...> " if lines else PROMPT)
+                sys.stderr.write("...> " if lines else self._prompt)
                 sys.stderr.flush()
             line = sys.stdin.readline()
             if not line:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 
 from app.live import LiveSettings
+from app.opening import Opener
+from app.profile_menu import ProfileMenu
 from app.report import say
 from app.sessions.history import PromptHistory
 from app.sessions.session import Session
@@ -17,11 +19,13 @@ class PlainState:
     """The chat's one mutable object; commands and the loop share it."""
 
     engine: ChatEngine
+    opener: Opener
     store: SessionStore
     session: Session
     live: LiveSettings
     history: PromptHistory
     recorder: Recorder | None = None
+    profiles: ProfileMenu | None = None
     num_told: int = field(default=0)
 
     @property
@@ -29,18 +33,29 @@ class PlainState:
         """The settings as they are now."""
         return self.live.settings
 
+    def recorded(self, opener: Opener) -> Opener:
+        """An opener whose engine is recorded as this one is."""
+        return self.recorder.wrap(opener) if self.recorder is not None else opener
+
     def new_session(self, system: str | None = None) -> Session:
         """A fresh conversation with the loaded model."""
         info = self.engine.info
         wanted = self.settings.chat.system if system is None else system
-        return self.store.create(info.model, info.profile, wanted)
+        session = self.store.create(info.model, info.profile, wanted)
+        session.set_settings(self.live.kept())
+        return session
 
     def go_to(self, session: Session) -> None:
         """Leave the current conversation for another one."""
         self.session.close()
-        self.session = session
+        self.adopt(session)
         self.num_told = 0
         self.tell_warnings()
+
+    def adopt(self, session: Session) -> None:
+        """Take a conversation with the settings that it keeps."""
+        self.session = session
+        session.warnings.extend(self.live.adopt(session.settings))
 
     def tell_warnings(self) -> None:
         """Say what the session has to say and did not say yet."""

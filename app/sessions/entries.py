@@ -1,7 +1,7 @@
 """What a session holds, and how its lines rebuild it: messages that form a tree.
 
 Lines: ``session`` (head), ``message``, ``start`` / ``part`` / ``end`` of an answer, ``system``,
-``title`` and ``branch``. A line of a later make is passed over. Knows no file.
+``settings``, ``title`` and ``branch``. A line of a later make is passed over. Knows no file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,6 +54,7 @@ class Contents:
     profile: str = ""
     system: str = ""
     given_title: str = ""
+    settings: dict[str, str] = field(default_factory=dict[str, str])
     leaf: str = ROOT
     messages: dict[str, MessageEntry] = field(default_factory=dict[str, MessageEntry])
     newer_format: str = ""
@@ -132,6 +133,11 @@ def session_line(contents: Contents) -> dict[str, Any]:
         "type": "session", "format": FORMAT, "id": contents.id, "at": contents.created,
         "model": contents.model, "profile": contents.profile, "system": contents.system,
     }  # fmt: skip
+
+
+def settings_line(contents: Contents, at: str) -> dict[str, Any]:
+    """What is set for the conversation, as one line."""
+    return {"type": "settings", "values": contents.settings, "at": at}
 
 
 def message_line(entry: MessageEntry, ids_before: Sequence[int]) -> dict[str, Any]:
@@ -218,6 +224,10 @@ def _apply_system(contents: Contents, line: Mapping[str, Any]) -> None:
     contents.system = _text(line, "text")
 
 
+def _apply_settings(contents: Contents, line: Mapping[str, Any]) -> None:
+    contents.settings = {str(name): str(raw) for name, raw in dict(line["values"]).items()}
+
+
 def _apply_title(contents: Contents, line: Mapping[str, Any]) -> None:
     contents.given_title = _text(line, "text")
 
@@ -250,6 +260,7 @@ _APPLY = {
     "part": _apply_part,
     "end": _apply_end,
     "system": _apply_system,
+    "settings": _apply_settings,
     "title": _apply_title,
     "branch": _apply_branch,
 }

@@ -19,6 +19,7 @@ from app.sessions.entries import (
     MessageEntry,
     message_line,
     session_line,
+    settings_line,
 )
 from app.sessions.logfile import LogFile
 from app.sessions.tree import Tree
@@ -97,6 +98,11 @@ class Session:
     def system(self) -> str:
         """The system prompt; empty for none."""
         return self._contents.system
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What was set for this conversation alone: text by full setting name."""
+        return self._contents.settings
 
     @property
     def leaf(self) -> str:
@@ -182,6 +188,12 @@ class Session:
         self._contents.system = text
         self._write_unless_empty({"type": "system", "text": text, "at": now()})
 
+    def set_settings(self, values: Mapping[str, str]) -> None:
+        """Keep what is set for this conversation from now on."""
+        if values != self.settings:
+            self._contents.settings = dict(values)
+            self._write_unless_empty(settings_line(self._contents, now()))
+
     def rename(self, title: str) -> None:
         """Give the session a title of its own; empty takes the first message again."""
         self._contents.given_title = title
@@ -257,6 +269,8 @@ class Session:
         lines = [session_line(self._contents)]
         if self._contents.given_title:
             lines.append(title_line(self._contents.given_title))
+        if self.settings:
+            lines.append(settings_line(self._contents, now()))
         others = [one for one in self.messages.values() if one.id != line.get("id")]
         lines += [message_line(one, self._contents.ids_before(one)) for one in others]
         if others and self.leaf != line.get("id"):

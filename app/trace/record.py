@@ -67,6 +67,7 @@ class Recorder:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._path: Path | None = None
         self._file: TraceFile | None = None
+        self._head: Head | None = None
         self._offsets: dict[Path, int] = {}
         self._lock = threading.Lock()
         self._is_lost = False
@@ -156,9 +157,12 @@ class Recorder:
         return f"The timing trace has a gap ({self._problem}). The chat is not affected."
 
     def _open(self, head: Head) -> None:
-        """Go to the file of the next turn; this run's head stands in it before anything else."""
+        """Go to the file of the next turn; its head stands there before anything else.
+
+        Another model in the same run is another head.
+        """
         path = self._target()
-        if self._file is not None and self._file.path == path:
+        if self._file is not None and self._file.path == path and self._head is head:
             return
         if self._file is not None:
             self._file.close()
@@ -171,7 +175,7 @@ class Recorder:
         except OSError:
             file.close()
             raise
-        self._file = file
+        self._file, self._head = file, head
         self._offsets.setdefault(path, offset)
 
     @contextmanager

@@ -12,6 +12,7 @@ from textual.screen import Screen
 from textual.widgets import TextArea
 
 from app.live import LiveSettings
+from app.profile_menu import ProfileMenu
 from app.sessions.entries import MessageEntry
 from app.sessions.history import PromptHistory
 from app.sessions.session import Session
@@ -29,13 +30,17 @@ from app.tui.finding import Finding
 from app.tui.frame import Frame
 from app.tui.instruments.gauges import Gauges
 from app.tui.instruments.instruments import Instruments
-from app.tui.keymap import APP_BINDINGS, KEYS
+from app.tui.keymap import APP_BINDINGS, KEYS, Where
 from app.tui.palette import system_commands
+from app.tui.screens.help import HelpPart, HelpScreen
 from app.tui.state import complete, completion_hint
-from app.tui.theme import NAMES, THEMES, Look, get_look
+from app.tui.theme import ANSI, NAMES, THEMES, Look, get_look
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker
 from engine.settings import environment
+
+LONG_SECONDS = 10.0
+"""From when on the end of an answer is worth a sound."""
 
 WORK_SECONDS = 0.004
 """Most time a paint spends on colouring code."""
@@ -70,9 +75,11 @@ class ChatApp(App[None]):
         recorder: Recorder | None = None,
         prompts: Iterable[str] = (),
         *,
+        profiles: ProfileMenu | None = None,
         gauges: Gauges | None = None,
     ) -> None:
-        super().__init__()
+        # with NO_COLOR no colour at all is written, not even grey
+        super().__init__(ansi_color=True if environment.no_color() else None)
         for theme in THEMES:
             self.register_theme(theme)
         self._live = live
@@ -89,7 +96,7 @@ class ChatApp(App[None]):
         self._desk = Desk(self.chat, history, self._clock, self.hint)
         self._composer = self._desk.composer
         self._finding = Finding(self._transcript)
-        self._commands = Commands(self, self.chat, live, store)
+        self._commands = Commands(self, self.chat, live, store, worker, profiles)
 
     @property
     def failure(self) -> Exception | None:
@@ -110,6 +117,7 @@ class ChatApp(App[None]):
         yield self._frame.state
         yield self._composer
         yield self.instruments.lines
+        yield self._frame.parameters
 
     def on_mount(self) -> None:
         """Show the conversation, then load the model beside it.
@@ -131,7 +139,10 @@ class ChatApp(App[None]):
 
     def tick(self) -> None:
         """Take what happened since the last paint, and paint it."""
+        was_busy = self.chat.is_busy
         self.chat.take(self._worker.drain())
+        if was_busy and not self.chat.is_busy:
+            self._ring()
         if self._prompts and self.chat.phase == "idle":
             self.chat.submit(self._prompts.popleft())
         self._transcript.work(WORK_SECONDS)
@@ -139,9 +150,15 @@ class ChatApp(App[None]):
         self.chat.tell_warnings()
         self._paint_frame()
 
+    def _ring(self) -> None:
+        """Call a person back who went elsewhere while a long answer was written."""
+        was_long = self._clock.seconds() - self.chat.began_at >= LONG_SECONDS
+        if was_long and not self.app_focus and self._live.settings.chat.bell:
+            self.bell()
+
     def _paint_frame(self) -> None:
         chat, width = self.chat, self.size.width
-        self._frame.paint(chat, self._standing_hint(), width, self._transcript.look)
+        self._frame.paint(chat, self._live, self._standing_hint(), width, self._transcript.look)
         self.instruments.show(chat, self._transcript.look)
         self._desk.paint(width)
 
@@ -165,12 +182,16 @@ class ChatApp(App[None]):
 
     def _look_now(self) -> Look:
         chat = self._live.settings.chat
-        return get_look(NAMES[chat.theme], ascii_only=chat.ascii)
+        return get_look(self._theme_name, ascii_only=chat.ascii)
+
+    @property
+    def _theme_name(self) -> str:
+        return ANSI if self.no_color else NAMES[self._live.settings.chat.theme]
 
     def settings_changed(self) -> None:
         """Bring the screen in line with the settings."""
         chat = self._live.settings.chat
-        self.theme = NAMES[chat.theme]
+        self.theme = self._theme_name
         self.set_class(chat.ascii, "-ascii")
         self._transcript.set_look(self._look_now())
         self.instruments.fit(chat.view, *self.size)
@@ -245,9 +266,9 @@ class ChatApp(App[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Our keys sleep while a sheet is open over the chat."""
-        del parameters
         if action in _OWN_ACTIONS and len(self.screen_stack) > 1:
-            return action in _OVER_SHEETS
+            wants_help = parameters == ("/help",) and not isinstance(self.screen, HelpScreen)
+            return wants_help or action in _OVER_SHEETS
         return True
 
     def action_stop(self) -> None:
@@ -312,6 +333,13 @@ class ChatApp(App[None]):
     def history(self) -> PromptHistory:
         """Prompts that were sent."""
         return self._history
+
+    @property
+    def focused_part(self) -> Where | HelpPart:
+        """What help is about first: the open sheet, else what has the focus."""
+        if part := getattr(self.screen, "HELP_PART", None):
+            return part
+        return "conversation" if self._transcript.has_focus else "message"
 
     def open_sheet(self, sheet: Screen[Any], take: Callable[[Any], None] | None = None) -> None:
         """Open a sheet over the chat; ``take`` gets what it returns."""

@@ -8,16 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.live import LiveSettings
+from app.profile_menu import ProfileMenu
 from app.sessions.store import SessionStore
 from app.slash import parse_slash
 from app.trace.export import HOW_TO_OPEN, export_present
 from app.tui.branch_commands import BranchCommands
+from app.tui.compare_commands import CompareCommands
 from app.tui.conversation import Conversation
 from app.tui.instruments.commands import InstrumentCommands
+from app.tui.menu_commands import MenuCommands
 from app.tui.screens.help import HelpScreen
 from app.tui.session_commands import SessionCommands
 from app.tui.talk_commands import TalkCommands
 from app.tui.window import Window
+from app.tui.worker import EngineWorker
 from engine.errors import EngineError
 
 
@@ -25,21 +29,28 @@ class Commands:
     """Runs a line that begins with a slash."""
 
     def __init__(
-        self, window: Window, chat: Conversation, live: LiveSettings, store: SessionStore
+        self,
+        window: Window,
+        chat: Conversation,
+        live: LiveSettings,
+        store: SessionStore,
+        worker: EngineWorker,
+        profiles: ProfileMenu | None,
     ) -> None:
         self._window = window
         self._chat = chat
-        self._live = live
         self._table: dict[str, Callable[[str], None]] = {
-            "help": lambda _: window.open_sheet(HelpScreen(window.transcript.look)),
-            "set": self._set,
-            "think": self._think,
+            "help": lambda _: window.open_sheet(
+                HelpScreen(window.transcript.look, window.focused_part)
+            ),
             "trace": self._trace,
             "quit": lambda _: window.leave(),
             **SessionCommands(window, chat, store).table,
             **TalkCommands(window, chat, live).table,
             **InstrumentCommands(window, chat, live).table,
             **BranchCommands(window, chat).table,
+            **MenuCommands(window, chat, live, profiles).table,
+            **CompareCommands(window, chat, live, worker, profiles).table,
         }
 
     @property
@@ -61,22 +72,6 @@ class Commands:
 
     def _refuse(self, error: EngineError) -> None:
         self._chat.notice(error.title, f"{error.message} {error.mend}".strip(), "warning")
-
-    def _set(self, argument: str) -> None:
-        name, _, value = argument.partition(" ")
-        if not name:
-            rows = [self._live.describe(one) for one in self._live.resolved]
-            self._chat.notice("Settings", "\n".join(rows))
-        elif not value:
-            self._chat.notice("Settings", self._live.describe(name))
-        else:
-            self._chat.notice("Settings", self._live.set(name, value.strip()))
-            self._window.settings_changed()
-
-    def _think(self, argument: str) -> None:
-        is_on = self._live.settings.chat.thinking
-        said = self._live.set("chat.thinking", argument or ("off" if is_on else "on"))
-        self._chat.notice("Settings", said)
 
     def _trace(self, argument: str) -> None:
         # beside the screen: 7,000 rounds take 0.8 s

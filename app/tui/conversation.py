@@ -5,13 +5,16 @@ key, no command and no layout.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from app.live import LiveSettings
 from app.opening import DEMO_NOTICE, request_of
+from app.profile_menu import Switch
 from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
+from app.slash import typed_text
 from app.trace.record import Recorder
 from app.tui.clock import Clock
 from app.tui.page import Page
@@ -19,20 +22,40 @@ from app.tui.pieces import Tone
 from app.tui.rates import TurnRates, rates_of
 from app.tui.transcript import Transcript
 from app.tui.turn import Turn
-from app.tui.worker import EngineOpened, EngineWorker, OpenFailed, TurnFailed, WorkerEvent, merged
-from engine.errors import EngineError
+from app.tui.worker import (
+    EngineOpened,
+    EngineWorker,
+    OpenFailed,
+    ReturnBegan,
+    SwitchFailed,
+    TurnFailed,
+    WorkerEvent,
+    merged,
+)
+from engine.errors import CancelledError, EngineError
 from engine.records import TurnRecord
 from engine.types import (
     EngineInfo,
     LoadProgressed,
     NoticeRaised,
     PromptProgressed,
+    Request,
     RoundEnded,
     TextArrived,
     TurnEnded,
 )
 
 Phase = Literal["loading", "unloaded", "idle", "reading", "thinking", "writing", "stopping"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The last answer of this run: where it stands, who made it, of what, and its record."""
+
+    leaf: str
+    info: EngineInfo
+    request: Request
+    record: TurnRecord
 
 
 class Conversation:
@@ -57,12 +80,19 @@ class Conversation:
         self._turn: Turn | None = None
         self._num_warnings = 0
         self._refused = ""
+        self._asked: Request | None = None
         self._is_urgent = False
         self.info: EngineInfo | None = None
         self.token_texts: Callable[[Sequence[int]], list[str]] = lambda ids: [""] * len(ids)
         self.session = session or self._fresh_session()
+        if session is not None:
+            self._adopt(session)
         self.phase: Phase = "loading"
         self.load: LoadProgressed | None = None
+        self.switch: Switch | None = None
+        self.lent_to: Callable[[list[WorkerEvent]], None] | None = None
+        """Who has the engine meanwhile, and gets its events."""
+        self.answered: Answered | None = None
         self.rates: TurnRates | None = None
         self.queued = ""
         self.began_at = 0.0
@@ -175,6 +205,20 @@ class Conversation:
         self.phase, self.load = "loading", None
         self._worker.start()
 
+    def switch_to(self, switch: Switch) -> None:
+        """Open another profile, after the answer in progress; a queued message waits for it."""
+        self.switch = switch
+        if not self.is_busy:
+            self._begin_switch()
+
+    def _begin_switch(self) -> None:
+        if self.switch is not None:
+            self.phase, self.load = "loading", None
+            opener = self.switch.open
+            if self.recorder is not None:
+                opener = self.recorder.wrap(opener)
+            self._worker.switch(opener, beside=self.switch.beside)
+
     def begin_new(self) -> None:
         """Begin an empty conversation; this one stays on disk."""
         self._change_to(self._fresh_session())
@@ -182,7 +226,25 @@ class Conversation:
     def resume(self, session_id: str) -> None:
         """Go on with an earlier conversation; raises ``SessionError``."""
         if session_id != self.session.id:
-            self._change_to(self._store.open(session_id))
+            session = self._store.open(session_id)
+            self._adopt(session)
+            self._change_to(session)
+
+    def _adopt(self, session: Session) -> None:
+        session.warnings.extend(self._live.adopt(session.settings))
+
+    def lend(self, taker: Callable[[list[WorkerEvent]], None]) -> None:
+        """Let another one have the engine; messages wait until it is given back."""
+        self.lent_to, self.phase, self.load = taker, "loading", None
+
+    def give_back(self, event: WorkerEvent) -> None:
+        """Have the engine again; ``event`` says whether it is there."""
+        self.lent_to = None
+        self._take_load(event)
+
+    def keep_settings(self) -> None:
+        """Write down what is set for this conversation."""
+        self.session.set_settings(self._live.kept())
 
     def close(self) -> None:
         """Keep what has arrived of an answer in progress, and let go of the file."""
@@ -198,6 +260,9 @@ class Conversation:
 
     def take(self, events: list[WorkerEvent]) -> None:
         """Show and keep what happened since the last paint."""
+        if self.lent_to is not None:
+            self.lent_to(events)
+            return
         for event in merged(events):
             if self._turn is not None:
                 self._turn.see(event)
@@ -207,14 +272,6 @@ class Conversation:
 
     def _take_one(self, event: WorkerEvent) -> None:
         match event:
-            case LoadProgressed():
-                self.load = event
-            case EngineOpened():
-                self.token_texts = event.token_texts
-                self._opened(event.info)
-            case OpenFailed():
-                self.phase = "unloaded"
-                self._fail(event.error)
             case PromptProgressed():
                 self._rates.prompt = event
             case TextArrived():
@@ -227,15 +284,52 @@ class Conversation:
                 self._end_turn(event)
             case TurnFailed():
                 self._fail_turn(event.error)
+            case _:
+                self._take_load(event)
+
+    def _take_load(self, event: WorkerEvent) -> None:
+        match event:
+            case LoadProgressed():
+                self.load = event
+            case EngineOpened():
+                self.token_texts = event.token_texts
+                self._opened(event.info)
+            case OpenFailed():
+                self.phase, self.info, self.switch = "unloaded", None, None
+                self._fail(event.error)
+            case ReturnBegan():
+                self.load = None
+            case SwitchFailed():
+                self._switch_failed(event)
+            case _:
+                pass
 
     def _opened(self, info: EngineInfo) -> None:
+        was_demo = self.info is not None and self.info.is_demo
         self.info = info
         self.phase = "idle"
+        if self.switch is not None:
+            self._live.rebase(self.switch.plan.sources)
+            self.switch = None
+            self.notice("Profile", opened_text(info, len(self.session.path_messages())))
         if not self.session.messages:
             self.session = self._fresh_session(self.session)
-        if info.is_demo:
+        if info.is_demo and not was_demo:
             self.notice("Demo model", DEMO_NOTICE)
         self._send_queued()
+
+    def _switch_failed(self, event: SwitchFailed) -> None:
+        name = self.switch.name if self.switch is not None else "the other profile"
+        self.info, self.phase, self.switch = event.info, "idle", None
+        self.token_texts = event.opened.token_texts
+        self._refused = typed_text(self.take_queued())
+        is_wanted = isinstance(event.error, CancelledError)
+        why = "" if is_wanted else f"{event.error.message} {event.error.mend}\n"
+        self.notice(
+            "Profile",
+            f"{why}'{name}' was not loaded: '{event.info.profile}' goes on as before.",
+            "info" if is_wanted else "error",
+        )
 
     def _take_text(self, event: TextArrived) -> None:
         if self._turn is None:
@@ -250,6 +344,8 @@ class Conversation:
         if self._turn is None:
             return
         self._turn.finish(record)
+        if self._asked is not None and self.info is not None:
+            self.answered = Answered(self.session.leaf, self.info, self._asked, record)
         failed = record.finish_reason == "error"
         was_stopped = record.finish_reason == "cancelled" and not self._is_urgent
         self._turn_over(may_go_on=not failed and not was_stopped)
@@ -272,7 +368,9 @@ class Conversation:
         self._turn = None
         self.phase = "idle"
         self.tell_warnings()
-        if may_go_on:
+        if self.switch is not None:
+            self._begin_switch()
+        elif may_go_on:
             self._send_queued()
 
     # asking
@@ -295,6 +393,7 @@ class Conversation:
         self.rates = None
         self.phase = "reading"
         self.began_at = self._clock.seconds()
+        self._asked = request
         self._worker.ask(request)
         self.tell_warnings()
 
@@ -331,10 +430,18 @@ class Conversation:
         info = self.info
         model, profile = (info.model, info.profile) if info is not None else ("", "")
         system = like.system if like is not None else self._live.settings.chat.system
-        return self._store.create(model, profile, system)
+        session = self._store.create(model, profile, system)
+        session.set_settings(self._live.kept())
+        return session
 
     def _change_to(self, session: Session) -> None:
         self.session.close()
         self.session = session
         self._num_warnings = 0
         self.show()
+
+
+def opened_text(info: EngineInfo, num_messages: int) -> str:
+    """What is said when another profile is there."""
+    read = " The conversation is read again with your next message." if num_messages else ""
+    return f"{info.model}, profile {info.profile}, is loaded.{read}"

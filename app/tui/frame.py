@@ -1,8 +1,10 @@
 """The rows around the conversation: a header, what is going on, and short hints."""
 
+from app.live import LiveSettings
 from app.tui.clock import Clock
 from app.tui.conversation import Conversation
 from app.tui.lines import Line, header_text
+from app.tui.parameters import drafter_text, parameters_text
 from app.tui.state import state_text
 from app.tui.theme import Look
 from app.visible import visible_line
@@ -18,7 +20,9 @@ class Frame:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.header, self.state = (Line(id=name) for name in ("header", "state"))
+        self.header, self.state, self.parameters = (
+            Line(id=name) for name in ("header", "state", "parameters")
+        )
         self._hint = ""
         self._hint_until = 0.0
         self._armed = ""
@@ -38,14 +42,19 @@ class Frame:
         self._armed, self._armed_until = ("", 0.0) if is_second else (what, now + seconds)
         return is_second
 
-    def paint(self, chat: Conversation, standing_hint: str, width: int, look: Look) -> None:
+    def paint(
+        self, chat: Conversation, live: LiveSettings, standing_hint: str, width: int, look: Look
+    ) -> None:
         """Show how things are; ``standing_hint`` stands where no hint of the moment does."""
         seconds = self._clock.seconds()
         busy = "answering" if chat.is_busy else {"idle": "ready"}.get(chat.phase, chat.phase)
         title = chat.session.title if chat.session.messages else "new conversation"
         hint = self._hint if seconds < self._hint_until else standing_hint
-        self.header.show(header_text(title, self._branch(chat), chat.info, busy, width, look))
+        self.header.show(
+            header_text(title, self._branch(chat), chat.info, drafter_text(live), busy, width, look)
+        )
         self.state.show(state_text(chat, seconds, hint, width, look))
+        self.parameters.show(parameters_text(live, chat.info, chat.session, width, look))
 
     def _branch(self, chat: Conversation) -> str:
         """Which of several branches is shown; counted again only when that may have changed."""

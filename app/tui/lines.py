@@ -75,15 +75,22 @@ def apart(left: Text, right: Text, width: int) -> Text:
 
 
 def header_text(
-    title: str, place: str, info: EngineInfo | None, state: str, width: int, look: Look
+    title: str,
+    place: str,
+    info: EngineInfo | None,
+    drafter: str,
+    state: str,
+    width: int,
+    look: Look,
 ) -> Text:
-    """The first row: program, conversation, which of its branches (may be empty), model."""
+    """The first row: program, conversation, its branch (may be empty), model, profile, drafter."""
     dot = f" {look.signs.dot} "
     model = visible(info.model) if info else ""
     right = fit(
         [
             Part(model, look.text, 2),
             Part(visible(info.profile) if info else "", look.accent, 3),
+            Part(drafter if info else "", look.dim, 0),
             Part(state, look.dim, 1),
         ],
         max(width // 2, 12),

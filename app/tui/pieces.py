@@ -111,7 +111,7 @@ class PromptPiece(Piece):
 
     def _draw(self, width: int, look: Look) -> list[Strip]:
         name = _placed("you", self._place, look)
-        title = both_ends(name, self._at, width, look.user, look.faint)
+        title = both_ends(name, self._at, width, look.user, look.dim)
         rows = fold_text(self._text.rstrip("\n"), width)
         return [title, *(Strip([Segment(row, look.text)]) for row in rows)]
 
@@ -132,7 +132,7 @@ class AnswerTitlePiece(Piece):
 
     def _draw(self, width: int, look: Look) -> list[Strip]:
         name = _placed(self._name, self._place, look)
-        return [both_ends(name, self._at, width, look.assistant, look.faint)]
+        return [both_ends(name, self._at, width, look.assistant, look.dim)]
 
     def _with_gutter(self, row: Strip, look: Look) -> Strip:
         return Strip([Segment(look.signs.bar + " ", look.assistant), *row])

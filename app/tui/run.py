@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from app.live import LiveSettings
 from app.opening import Opener
+from app.profile_menu import ProfileMenu
 from app.report import FAILED, OK, say
 from app.sessions.history import PromptHistory
 from app.sessions.session import Session
@@ -31,6 +32,7 @@ def run_chat(
     open_engine: Opener,
     recorder: Recorder | None = None,
     prompts: Sequence[str] = (),
+    profiles: ProfileMenu | None = None,
 ) -> int:
     """Run the chat on this terminal and return the exit code.
 
@@ -41,6 +43,7 @@ def run_chat(
         open_engine: loads the model; called in a thread while the screen is up.
         recorder: takes the timing of what that engine answers.
         prompts: sent by themselves, one after the other.
+        profiles: what F3 offers; None where no model is opened.
 
     Returns:
         1 when the disk refused the conversation, 128 + the signal that ended the chat.
@@ -57,7 +60,7 @@ def run_chat(
     history = PromptHistory(settings.state_dir / "history.jsonl")
     app = ChatApp(
         LiveSettings.of(sources), store, history, worker, session,
-        recorder=recorder, prompts=prompts,
+        recorder=recorder, prompts=prompts, profiles=profiles,
     )  # fmt: skip
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)

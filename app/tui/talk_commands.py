@@ -25,7 +25,6 @@ class TalkCommands:
             "copy": self._copy,
             "pager": self._pager,
             "thoughts": self._thoughts,
-            "system": self._system,
         }
 
     def _stop(self) -> None:
@@ -59,9 +58,3 @@ class TalkCommands:
         self._live.set("chat.show_thinking", mode)
         self._window.settings_changed()
         self._window.hint(f"thinking is shown {mode}")
-
-    def _system(self, argument: str) -> None:
-        session = self._chat.session
-        if argument:
-            session.set_system("" if argument == "-" else argument)
-        self._chat.notice("System prompt", session.system or "none")

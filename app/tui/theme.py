@@ -1,4 +1,4 @@
-"""Colours and signs: dark (the default), light, and the terminal's own palette.
+"""Colours and signs: dark (the default), light, for colour-blind eyes, the terminal's own palette.
 
 No meaning rests on colour alone: every state also has a word or a sign. ``Look`` is what the
 drawing code reads; the Textual themes colour the frame around it.
@@ -12,7 +12,8 @@ from rich.theme import Theme as RichTheme
 from textual.theme import Theme
 
 DARK, LIGHT, ANSI = "qwen38-dark", "qwen38-light", "qwen38-ansi"
-NAMES = {"dark": DARK, "light": LIGHT, "ansi": ANSI}
+OKABE_ITO = "qwen38-okabe-ito"
+NAMES = {"dark": DARK, "light": LIGHT, "colour-blind": OKABE_ITO, "ansi": ANSI}
 """Theme by the word in the setting ``chat.theme``."""
 
 THEMES = (
@@ -43,6 +44,21 @@ THEMES = (
         surface="#f1f1ee",
         panel="#e6e6e2",
         dark=False,
+    ),
+    # the eight colours of Okabe and Ito, which every kind of colour vision tells apart
+    Theme(
+        name=OKABE_ITO,
+        primary="#56b4e9",
+        secondary="#009e73",
+        accent="#cc79a7",
+        warning="#e69f00",
+        error="#e06a10",
+        success="#009e73",
+        foreground="#e6e6e6",
+        background="#0d0f13",
+        surface="#13161b",
+        panel="#1d2129",
+        dark=True,
     ),
     Theme(
         name=ANSI,
@@ -213,20 +229,28 @@ _SYNTAX = {
 
 _COLOURS = {
     DARK: {
-        "text": "#d5dae3", "dim": "#8b94a5", "faint": "#4b5364", "user": "bold #7aa2f7",
+        "text": "#d5dae3", "dim": "#98a1b2", "faint": "#4b5364", "user": "bold #7aa2f7",
         "assistant": "bold #73daca", "accent": "bold #bb9af7", "notice": "#e0af68",
         "error": "bold #f7768e", "good": "#9ece6a", "code": "#d5dae3", "inline": "#e5c890",
         "heading": "bold #9db8ff", "link": "underline #7dcfff", "keyword": "#bb9af7",
         "function": "#7aa2f7", "type": "#73daca", "string": "#9ece6a", "number": "#ff9e64",
-        "comment": "italic #768094", "deleted": "#f7768e",
+        "comment": "italic #838da1", "deleted": "#f7768e",
     },
     LIGHT: {
-        "text": "#20242c", "dim": "#5f6774", "faint": "#b4b8be", "user": "bold #2a5bd7",
-        "assistant": "bold #00756a", "accent": "bold #7a3fc4", "notice": "#8f5b00",
-        "error": "bold #c0243f", "good": "#3f7a1c", "code": "#20242c", "inline": "#8a4b08",
+        "text": "#20242c", "dim": "#565e6a", "faint": "#b4b8be", "user": "bold #2a5bd7",
+        "assistant": "bold #00695f", "accent": "bold #7a3fc4", "notice": "#835300",
+        "error": "bold #c0243f", "good": "#386d18", "code": "#20242c", "inline": "#8a4b08",
         "heading": "bold #1d3f9c", "link": "underline #1f5fbf", "keyword": "#7a3fc4",
-        "function": "#2a5bd7", "type": "#00756a", "string": "#3f7a1c", "number": "#b15c00",
-        "comment": "italic #6b727d", "deleted": "#c0243f",
+        "function": "#2a5bd7", "type": "#00695f", "string": "#386d18", "number": "#9a4f00",
+        "comment": "italic #5f6671", "deleted": "#c0243f",
+    },
+    OKABE_ITO: {
+        "text": "#e6e6e6", "dim": "#a2a8b0", "faint": "#4d5560", "user": "bold #56b4e9",
+        "assistant": "bold #1fb68d", "accent": "bold #cc79a7", "notice": "#e69f00",
+        "error": "bold #e06a10", "good": "#1fb68d", "code": "#e6e6e6", "inline": "#f0e442",
+        "heading": "bold #56b4e9", "link": "underline #56b4e9", "keyword": "#cc79a7",
+        "function": "#56b4e9", "type": "#1fb68d", "string": "#e69f00", "number": "#f0e442",
+        "comment": "italic #a2a8b0", "deleted": "#e06a10",
     },
     ANSI: {
         "text": "default", "dim": "dim", "faint": "dim", "user": "bold blue",

@@ -9,6 +9,8 @@ from app.sessions.entries import MessageEntry
 from app.sessions.history import PromptHistory
 from app.tui.composer import Composer
 from app.tui.instruments.instruments import Instruments
+from app.tui.keymap import Where
+from app.tui.screens.help import HelpPart
 from app.tui.transcript import Transcript
 
 
@@ -28,6 +30,11 @@ class Window(Protocol):
     @property
     def history(self) -> PromptHistory:
         """Prompts that were sent."""
+        ...
+
+    @property
+    def focused_part(self) -> Where | HelpPart:
+        """What help is about first."""
         ...
 
     @property

@@ -1,15 +1,15 @@
 """The one bridge between the engine's blocking loop and the screen.
 
-One thread owns the engine: it opens it, then answers one request after the other. What happens
-goes into a deque that costs the engine 40 ns an event; the screen drains it by the clock. No call
-into the interface is ever made from this thread.
+One thread owns the engine: it opens it, answers one request after the other, and changes it for
+another one. What happens goes into a deque that costs the engine 40 ns an event; the screen drains
+it by the clock. No call into the interface is ever made from this thread.
 """
 
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from engine.errors import CancelledError, EngineError
 from engine.types import (
@@ -43,9 +43,29 @@ class EngineOpened:
 
 @dataclass(frozen=True, slots=True)
 class OpenFailed:
-    """The model could not be loaded, or the load was cancelled."""
+    """The model could not be loaded, or the load was cancelled; none is loaded now."""
 
     error: EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnBegan:
+    """Another model could not be loaded, and the one before it is read again."""
+
+    error: EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchFailed:
+    """Another model could not be loaded; the one before it is there."""
+
+    error: EngineError
+    opened: EngineOpened
+
+    @property
+    def info(self) -> EngineInfo:
+        """What is loaded."""
+        return self.opened.info
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +75,25 @@ class TurnFailed:
     error: EngineError
 
 
-WorkerEvent = LoadProgressed | EngineOpened | OpenFailed | Event | TurnFailed
+WorkerEvent = (
+    LoadProgressed | EngineOpened | OpenFailed | ReturnBegan | SwitchFailed | Event | TurnFailed
+)
+
+
+@dataclass(slots=True)
+class _Load:
+    """A model to open.
+
+    ``beside`` leaves the one before it in memory until this one is there, ``keeps`` also after
+    that, and ``returns`` takes the one that was kept.
+    """
+
+    opener: OpenEngine
+    beside: bool = False
+    keeps: bool = False
+    returns: bool = False
+    cancel: threading.Event = field(default_factory=threading.Event)
+    is_superseded: bool = False
 
 
 class EngineWorker:
@@ -68,17 +106,39 @@ class EngineWorker:
     def __init__(self, open_engine: OpenEngine) -> None:
         self._open_engine = open_engine
         self._events: deque[WorkerEvent] = deque()
-        self._jobs: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Load | Request | None] = queue.SimpleQueue()
         self._stop = threading.Event()
-        self._cancel_load = threading.Event()
+        self._load = _Load(open_engine)
         self._thread: threading.Thread | None = None
+        # of the thread alone
+        self._engine: ChatEngine | None = None
+        self._opener: OpenEngine | None = None
+        self._kept: tuple[ChatEngine, OpenEngine] | None = None
 
     def start(self) -> None:
         """Begin to load, also again after a load that failed."""
-        self._cancel_load = threading.Event()
-        self._jobs = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
-        self._thread.start()
+        self._enqueue(_Load(self._open_engine))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+            self._thread.start()
+
+    def switch(self, open_engine: OpenEngine, *, beside: bool = False, keeps: bool = False) -> None:
+        """Open another engine in place of this one, after the answer in progress.
+
+        A load that still runs is given up for it. When the new engine does not open, the one before
+        it stays, or is opened again.
+
+        Args:
+            open_engine: opens the other one.
+            beside: both fit into memory, so that the old one is let go of last.
+            keeps: with ``beside``, the old one stays with all that it holds until `go_back`.
+        """
+        self._supersede(_Load(open_engine, beside, keeps=keeps and beside))
+
+    def go_back(self, open_engine: OpenEngine) -> None:
+        """Return from a visit: to the engine that was kept, else to one that is opened again."""
+        self._open_engine = open_engine
+        self._supersede(_Load(open_engine, returns=True))
 
     def ask(self, request: Request) -> None:
         """Answer a request once the one before it has ended."""
@@ -91,7 +151,7 @@ class EngineWorker:
 
     def cancel_load(self) -> None:
         """Give up loading."""
-        self._cancel_load.set()
+        self._load.cancel.set()
 
     def drain(self) -> list[WorkerEvent]:
         """Everything that happened since the last call, oldest first."""
@@ -104,31 +164,98 @@ class EngineWorker:
     def close(self) -> None:
         """Stop whatever runs and let the engine free its memory."""
         self._stop.set()
-        self._cancel_load.set()
+        self._load.cancel.set()
         self._jobs.put(None)
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)
 
-    def _run(self) -> None:
-        jobs = self._jobs
-        try:
-            engine = self._open_engine(self._events.append, self._cancel_load)
-        except EngineError as error:
-            self._events.append(OpenFailed(error))
-            return
-        except Exception as error:  # noqa: BLE001  (this is where a failure becomes a message)
-            self._events.append(OpenFailed(_unexpected(error)))
-            return
-        if self._cancel_load.is_set():
-            engine.close()
-            self._events.append(OpenFailed(CancelledError("The load was stopped.")))
-            return
-        self._events.append(EngineOpened(engine.info, engine.token_texts))
-        while (request := jobs.get()) is not None:
-            self._answer(engine, request)
-        engine.close()
+    def _supersede(self, load: _Load) -> None:
+        self._load.is_superseded = True
+        self._load.cancel.set()
+        self._enqueue(load)
 
-    def _answer(self, engine: ChatEngine, request: Request) -> None:
+    def _enqueue(self, load: _Load) -> None:
+        self._load = load
+        self._jobs.put(load)
+
+    # the engine's thread
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if isinstance(job, Request):
+                self._answer(job)
+            elif not job.is_superseded:
+                self._change(job)
+        self._let_go()
+        self._let_go_of_kept()
+
+    def _change(self, load: _Load) -> None:
+        """Open what was asked for; failing that, have again what was there."""
+        if load.returns and self._kept is not None:
+            self._let_go()
+            (self._engine, self._opener), self._kept = self._kept, None
+            self._events.append(_told(self._engine))
+            return
+        if not load.beside:
+            self._let_go()
+        engine, error = self._opened(load.opener, load.cancel)
+        if engine is None:
+            self._return(load, error)
+            return
+        if load.keeps and self._engine is not None and self._opener is not None:
+            self._kept = (self._engine, self._opener)
+        else:
+            self._let_go()
+            self._let_go_of_kept()
+        self._engine, self._opener = engine, load.opener
+        self._open_engine = load.opener
+        self._events.append(_told(engine))
+
+    def _return(self, load: _Load, error: EngineError) -> None:
+        if load.is_superseded:
+            return
+        if self._engine is None and self._opener not in (None, load.opener):
+            self._events.append(ReturnBegan(error))
+            load.cancel.clear()  # a second wish to stop gives the return up as well
+            self._engine, second = self._opened(self._opener, load.cancel)
+            error = error if self._engine is not None else second
+        if self._engine is not None:
+            self._events.append(SwitchFailed(error, _told(self._engine)))
+        else:
+            self._events.append(OpenFailed(error))
+
+    def _opened(
+        self, opener: OpenEngine, cancel: threading.Event
+    ) -> tuple[ChatEngine | None, EngineError]:
+        """The engine, or None and why there is none."""
+        try:
+            engine = opener(self._events.append, cancel)
+        except EngineError as error:
+            return None, _alone(error)
+        except Exception as error:  # noqa: BLE001  (this is where a failure becomes a message)
+            return None, _unexpected(error)
+        stopped = CancelledError("The load was stopped.")
+        if cancel.is_set():
+            engine.close()
+            return None, stopped
+        return engine, stopped
+
+    def _let_go(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
+
+    def _let_go_of_kept(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept[0].close()
+
+    def _answer(self, request: Request) -> None:
+        engine = self._engine
+        if engine is None:
+            error = EngineError("No model is loaded.", "Choose a profile with F3.")
+            self._events.append(TurnFailed(error))
+            return
         try:
             for event in engine.generate(request, self._stop):
                 self._events.append(event)
@@ -143,6 +270,16 @@ def _unexpected(error: Exception) -> EngineError:
         f"The engine failed: {type(error).__name__}: {error}",
         "The conversation is kept; the same message can be sent again.",
     )
+
+
+def _told(engine: ChatEngine) -> EngineOpened:
+    return EngineOpened(engine.info, engine.token_texts)
+
+
+def _alone(error: EngineError) -> EngineError:
+    """The error without its frames, which hold what was loaded so far."""
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error
 
 
 def merged(events: Iterable[WorkerEvent]) -> list[WorkerEvent]:

@@ -64,10 +64,29 @@ class Nvfp4:
         return self.codes, self.scales, self.tensor_scale
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The matrix I [K, K]: a layer that ends in it returns what its last matrix would be given."""
+
+    width: int
+
+    def product(self, x: torch.Tensor) -> torch.Tensor:
+        """The rows themselves."""
+        return x
+
+    def expand(self) -> torch.Tensor:
+        """The values, bf16 [K, K]."""
+        return torch.eye(self.width, dtype=torch.bfloat16)
+
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """Nothing is held."""
+        return ()
+
+
 Stored = torch.Tensor | Fp8Block | E4m3Row | Nvfp4
 """A matrix [N, K] as checkpoints store it: plain BF16, or in one of the formats above."""
 
-Matrix = Stored | Packed | Member
+Matrix = Stored | Packed | Member | Identity
 """A matrix [N, K] as a model holds it: as stored, or packed for a GPU's kernels."""
 
 
@@ -108,7 +127,7 @@ def products(x: torch.Tensor, *matrices: Matrix) -> tuple[torch.Tensor, ...]:
             if key not in wholes:
                 wholes[key] = matrix.whole.product(x)
             found.append(wholes[key][:, matrix.rows])
-        elif isinstance(matrix, Packed):
+        elif isinstance(matrix, Packed | Identity):
             found.append(matrix.product(x))
         else:
             found.append(linear_reference(x, expanded(matrix)))

@@ -22,6 +22,31 @@ MAX_WAITING_ROWS = 1024
 """Rows that may wait for the head before it reads them: 10 MB at the 27B's width."""
 
 
+def joined(
+    hidden: torch.Tensor,
+    next_ids: torch.Tensor,
+    embedding: torch.Tensor,
+    weights: MtpWeights,
+    eps: float,
+) -> torch.Tensor:
+    """Join hidden states with the tokens after them, as fc over [normed embedding | normed hidden].
+
+    Args:
+        hidden: bf16 [T, D], after the trunk's final norm.
+        next_ids: int64 [T].
+        embedding: bf16 [V, D].
+        weights: of the head.
+        eps: of the norms.
+
+    Returns:
+        bf16 [T, D], what the head's layer reads.
+    """
+    embedded = functional.embedding(next_ids, embedding)
+    left = rms_norm(embedded, weights.embedding_norm, eps)
+    right = rms_norm(hidden, weights.hidden_norm, eps)
+    return product(torch.cat((left, right), -1), weights.fc)
+
+
 class MtpState:
     """Keys and values of the MTP head's layer for the first ``length`` rows."""
 
@@ -87,7 +112,7 @@ class Mtp:
         if not next_ids:
             return
         ids = torch.tensor(next_ids, device=self._embedding.device)
-        x = self._joined(hidden, ids)
+        x = joined(hidden, ids, self._embedding, self._weights, self._config.rms_norm_eps)
         normed = rms_norm(x, self._weights.input_norm, self._config.rms_norm_eps)
         angles = self._reserve(state, len(next_ids))
         # keys and values need nothing beyond the layer's input: the rest is left out
@@ -124,7 +149,8 @@ class Mtp:
     def _row(self, hidden: torch.Tensor, token_id: int, state: MtpState) -> torch.Tensor:
         """Run one row and append it: bf16 [1, D] after the head's own norm."""
         weights, eps = self._weights, self._config.rms_norm_eps
-        x = self._joined(hidden, torch.tensor([token_id], device=hidden.device))
+        ids = torch.tensor([token_id], device=hidden.device)
+        x = joined(hidden, ids, self._embedding, weights, eps)
         normed = rms_norm(x, weights.input_norm, eps)
         angles = self._reserve(state, 1)
         keys, values = state.kv.keys[0], state.kv.values[0]
@@ -132,14 +158,6 @@ class Mtp:
         state.length += 1
         normed, x = add_rms_norm(mixed, x, weights.post_norm, eps)
         return add_rms_norm(feed_forward(normed, weights.mlp), x, weights.norm, eps)[0]
-
-    def _joined(self, hidden: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        """Join as fc over [normed embedding | normed hidden state]: bf16 [T, D]."""
-        weights, eps = self._weights, self._config.rms_norm_eps
-        embedded = functional.embedding(ids, self._embedding)
-        left = rms_norm(embedded, weights.embedding_norm, eps)
-        right = rms_norm(hidden, weights.hidden_norm, eps)
-        return product(torch.cat((left, right), -1), weights.fc)
 
     def _reserve(self, state: MtpState, num_rows: int) -> Angles:
         end = state.length + num_rows

@@ -57,7 +57,7 @@ def random_model(
     generator.manual_seed(seed)
     tensors: dict[str, Matrix] = {}
     for name, spec in expected_tensors(config).items():
-        matrix = _draw(name, spec, format_of(spec, formats), config, generator)
+        matrix = draw_tensor(name, spec, format_of(spec, formats), config, generator)
         if packer is not None and spec.matrix:
             packer.add(name, matrix)
             continue
@@ -73,13 +73,22 @@ def random_model(
     return KernelModel(config, weights, greedy, packer.launching)
 
 
-def _draw(
+def draw_tensor(
     name: str,
     spec: TensorSpec,
     stored: WeightFormat,
     config: ModelConfig,
     generator: torch.Generator,
 ) -> Stored:
+    """Draw one tensor.
+
+    Args:
+        name: canonical; decides how the values are distributed.
+        spec: its shape and part.
+        stored: format of a matrix.
+        config: the model's numbers.
+        generator: of the draws, on the device of the tensor.
+    """
     if spec.matrix:
         return _matrix(spec, stored, _deviation(name, spec, config), generator)
     if name == "embed_tokens.weight":

@@ -107,7 +107,8 @@ def assemble(config: ModelConfig, tensors: Mapping[str, Matrix]) -> ModelWeights
         The weights. Small derived tensors (the decay rates) are new; matrices are not copied.
     """
     layers = tuple(
-        _layer(tensors, f"layers.{index}.", kind) for index, kind in enumerate(config.layer_kinds)
+        layer_weights(tensors, f"layers.{index}.", kind)
+        for index, kind in enumerate(config.layer_kinds)
     )
     embedding = _plain(tensors, "embed_tokens.weight")
     return ModelWeights(
@@ -115,7 +116,7 @@ def assemble(config: ModelConfig, tensors: Mapping[str, Matrix]) -> ModelWeights
         layers=layers,
         norm=_plain(tensors, "norm.weight"),
         head=tensors.get("lm_head.weight", embedding),
-        mtp=_mtp(tensors) if "mtp.fc.weight" in tensors else None,
+        mtp=mtp_weights(tensors) if "mtp.fc.weight" in tensors else None,
         part_bytes=_part_bytes(config, tensors),
     )
 
@@ -138,7 +139,14 @@ def _plain(tensors: Mapping[str, Matrix], name: str) -> torch.Tensor:
     return tensor
 
 
-def _layer(tensors: Mapping[str, Matrix], prefix: str, kind: LayerKind) -> LayerWeights:
+def layer_weights(tensors: Mapping[str, Matrix], prefix: str, kind: LayerKind) -> LayerWeights:
+    """Give the tensors of one decoder layer their places.
+
+    Args:
+        tensors: by canonical name.
+        prefix: of the layer's names, with the dot at its end.
+        kind: of its mixer.
+    """
     if kind == "linear_attention":
         mixer = _delta(tensors, prefix + "linear_attn.")
     else:
@@ -185,7 +193,8 @@ def _delta(tensors: Mapping[str, Matrix], prefix: str) -> DeltaWeights:
     )
 
 
-def _mtp(tensors: Mapping[str, Matrix]) -> MtpWeights:
+def mtp_weights(tensors: Mapping[str, Matrix]) -> MtpWeights:
+    """Give the tensors of the MTP head their places, by canonical name."""
     return MtpWeights(
         fc=tensors["mtp.fc.weight"],
         embedding_norm=_plain(tensors, "mtp.pre_fc_norm_embedding.weight"),

@@ -79,7 +79,7 @@ class Side:
         """Let something read texts over an empty conversation."""
         counted = CountedCasts() if self._count else None
         with counted or nullcontext():
-            self._engine.warm_up(run)
+            self._engine.warm_up(lambda machine, memory: run(machine, memory.state))
         if counted is not None:
             self.casts = Casts(counted.num_casts, counted.num_saturated)
 

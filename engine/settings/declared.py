@@ -44,6 +44,12 @@ class ModelSettings:
     threads: int = setting(
         0, "CPU threads; 0 takes one for a small model, else the physical cores", bounds=(0, 1024)
     )
+    hold: str = setting(
+        "bf16",
+        "how 4- and 8-bit weights are held where no GPU's kernels read them: widened once, or as "
+        "stored and widened anew for every product, in less memory and slower; changes no bit",
+        choices=("bf16", "stored"),
+    )
     context_tokens: int = setting(
         32768, "longest conversation held", unit="tokens", bounds=(64, 1_000_000)
     )
@@ -153,7 +159,12 @@ class ChatSettings:
     show_thinking: str = setting(
         "live", "how thinking is shown", choices=("live", "folded", "open", "hidden"), when="live"
     )
-    theme: str = setting("dark", "colours", choices=("dark", "light", "ansi"), when="live")
+    theme: str = setting(
+        "dark",
+        "colours; ansi takes the terminal's own, and NO_COLOR none",
+        choices=("dark", "light", "colour-blind", "ansi"),
+        when="live",
+    )
     view: str = setting(
         "pane",
         "instruments: a pane where the terminal is wide, else lines; lines; or off",
@@ -166,6 +177,14 @@ class ChatSettings:
     fps: int = setting(0, "paints a second; 0 is 20, and 10 over SSH", bounds=(0, 60), when="live")
     mouse: bool = setting(True, "use the mouse; off leaves selection to the terminal")
     ascii: bool = setting(False, "draw with ASCII signs only")
+    a11y: bool = setting(
+        False,
+        "for screen readers: the plain prompt, one line after the other, nothing redrawn, and what "
+        "goes on said in words",
+    )
+    bell: bool = setting(
+        True, "ring when a long answer ends while the terminal is not in front", when="live"
+    )
     save: bool = setting(True, "keep conversations on disk")
 
 

@@ -18,6 +18,7 @@ from engine.turn.check_request import check_prompt, check_request
 from engine.turn.machine import Machine
 from engine.turn.memory import Memory
 from engine.turn.reading import Past, last_read, read_how
+from engine.turn.release import give_back_memory
 from engine.turn.turn import Turn
 from engine.types import EngineInfo, Event, Message, NoticeRaised, Request, TurnEnded
 
@@ -104,9 +105,10 @@ class LocalEngine:
         return [self._tokenizer.decode([one], control=True) for one in token_ids]
 
     def close(self) -> None:
-        """Free the weights and the state."""
+        """Free the weights and the state, and give their memory back to the machine."""
         self._machine = self._memory = None
         self._template.close()
+        give_back_memory()
 
     def _answer(self, request: Request, stop: threading.Event) -> Iterator[Event]:
         began_s = time.perf_counter()

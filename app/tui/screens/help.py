@@ -1,5 +1,10 @@
-"""F1: every key and command from their tables, and what each figure means."""
+"""F1: every key and command from their tables, and what each figure means.
 
+What the focused part, or the open sheet, understands stands first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.console import Group
@@ -26,6 +31,14 @@ SECTIONS: tuple[tuple[Where, str], ...] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class HelpPart:
+    """What an open sheet understands; a sheet names it as ``HELP_PART``."""
+
+    title: str
+    rows: tuple[tuple[str, str], ...]
+
+
 class HelpScreen(ModalScreen[None]):
     """A sheet to read; Esc closes it."""
 
@@ -33,9 +46,10 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,f1,q", "dismiss", show=False),
     ]
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: Look, focused: Where | HelpPart = "message") -> None:
         super().__init__()
         self._look = look
+        self._focused = focused
 
     def compose(self) -> ComposeResult:
         """One sheet that scrolls."""
@@ -45,15 +59,18 @@ class HelpScreen(ModalScreen[None]):
         yield sheet
 
     def _text(self) -> Group:
+        focused = self._focused
         tables: list[Table] = []
-        for where, title in SECTIONS:
+        if isinstance(focused, HelpPart):
+            tables.append(self._section(focused.title, focused.rows))
+        for where, title in sorted(SECTIONS, key=lambda one: one[0] != focused):
             rows = [(key.label, key.about) for key in listed(where)]
             tables.append(self._section(title, rows))
         tables.append(self._section("Commands", [(one.usage, one.help) for one in SLASH_COMMANDS]))
         tables.append(self._section("Figures", list(DEFINITIONS)))
         return Group(*tables)
 
-    def _section(self, title: str, rows: list[tuple[str, str]]) -> Table:
+    def _section(self, title: str, rows: Sequence[tuple[str, str]]) -> Table:
         look = self._look
         table = Table.grid(padding=(0, 2))
         table.add_column(width=LABEL_CELLS, no_wrap=False)

@@ -38,14 +38,16 @@ class ListReader:
 
 @pytest.fixture
 def state(tmp_path):
-    def make(*scripts):
+    def make(*scripts, profiles=None):
         resolved = {name: Resolved(one.default, "default") for name, one in KNOWN.items()}
         resolved["paths.state"] = Resolved(tmp_path / "state", "test")
         store = SessionStore(tmp_path / "sessions")
         engine = ScriptedEngine(list(scripts) or [Script()])
         session = store.create("scripted", "demo", "")
         history = PromptHistory(tmp_path / "history.jsonl")
-        return PlainState(engine, store, session, LiveSettings.of(resolved), history)
+        live = LiveSettings.of(resolved)
+        opener = profiles.opener("nvfp4") if profiles else lambda progress, cancel: engine
+        return PlainState(engine, opener, store, session, live, history, profiles=profiles)
 
     return make
 
@@ -285,6 +287,6 @@ def test_branches_find_and_continue_are_commands_here_too(state, capfd):
     for words in (
         *("message 1 of 2  hello", "message 1 of 2  hello again", "model: word word"),
         *("There is no branch 7", "is called: Talk", "There is no message 9 of yours"),
-        *("full screen only", "There is no session '2'"),
+        *("full screen only", "too little of an id to delete by"),
     ):
         assert words in errors, words

@@ -96,6 +96,7 @@ def seat(tmp_path: Path) -> Callable[..., object]:
         recorder: Recorder | None = None,
         prompts: Sequence[str] = (),
         folder: Path = tmp_path,
+        profiles=None,
         gauges: Gauges | None = None,
         **changed: object,
     ) -> AsyncIterator[Seat]:
@@ -109,6 +110,7 @@ def seat(tmp_path: Path) -> Callable[..., object]:
         history = PromptHistory(folder / "state" / "history.jsonl")
         app = ChatApp(
             LiveSettings.of(sources), store, history, worker, session, clock, recorder, prompts,
+            profiles=profiles,
             gauges=gauges,
         )  # fmt: skip
         try:

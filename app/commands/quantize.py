@@ -1,0 +1,124 @@
+"""``qwen38 quantize``: NVFP4 weights and an 8-bit head from a BF16 or FP8 release."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.commands import options
+from app.report import OK, say
+from app.streams import write_data
+from engine.settings.declared import load_settings
+
+if TYPE_CHECKING:  # both load torch
+    from engine.quantize.manifest import Manifest
+    from engine.quantize.run import PartEnded
+
+HELP = """Make NVFP4 weights from a BF16 or FP8 release.
+
+SRC is the folder of the release, OUT a new folder that 'qwen38 run --model OUT' opens afterwards.
+
+\b
+--method says how each weight is rounded to 4 bits:
+  nearest  to the nearest value; needs no text and little time
+  clip     with the scale of each 16 weights that loses least, as a text's inputs weigh it
+  gptq     the same, and each weight makes good what rounding those before it lost
+
+A text is read through the layers while they are quantised: one that ships, or your own with
+--calibration. The head becomes 8-bit with a scale a row; embedding, norms, convolutions and other
+small tensors stay as they are.
+
+Stopped at any moment, it goes on where it was when you give the same command again. Finished layers
+are files in OUT; quantize.json there says what they were made of and what each matrix lost."""
+
+
+def quantize(
+    source: Annotated[Path, typer.Argument(help="Folder of the release.", metavar="SRC")],
+    out: Annotated[Path, typer.Argument(help="Folder of the result.", metavar="OUT")],
+    method: Annotated[str, typer.Option(help="nearest, clip or gptq.", metavar="NAME")] = "gptq",
+    calibration: Annotated[
+        Path | None,
+        typer.Option(help="Text in UTF-8; the one that ships when left out.", metavar="FILE"),
+    ] = None,
+    tokens: Annotated[int, typer.Option(help="Most tokens of the text that are read.", min=1)] = 1
+    << 18,
+    sequence: Annotated[int, typer.Option(help="Tokens read from one empty state.", min=32)] = 2048,
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")
+    ] = False,
+    device: options.Device = None,
+) -> int:
+    """Make NVFP4 weights; `HELP` is what a person reads."""
+    settings, _ = load_settings(options.as_settings({"model.device": device}, None))
+    from engine.open import choose_device
+    from engine.quantize.prepare import Options, prepare
+    from engine.quantize.run import quantize as run
+
+    chosen = choose_device(settings.model.device)
+    given = Options(method, calibration, tokens, sequence, chosen)
+    prepared = prepare(source, out, given)
+    if prepared.calibration is not None:
+        text = prepared.calibration
+        say(f"{text.name}: {text.num_tokens:,} tokens in {len(text.sequences)} sequences.")
+    say(prepared.plan.told(chosen))
+    if dry_run:
+        say("Nothing was written (--dry-run).")
+        return OK
+    say(f"First the source is hashed, {prepared.checkpoint.num_bytes / 1e9:.2f} GB.")
+    peak_bytes = 0
+
+    def show(part: "PartEnded") -> None:
+        nonlocal peak_bytes
+        peak_bytes = part.peak_bytes
+        say(_line(part))
+
+    try:
+        manifest = run(prepared, show)
+    except KeyboardInterrupt:
+        say("Finished layers are kept: give the same command again to go on.")
+        raise
+    if peak_bytes:
+        say(f"The GPU held {peak_bytes / 1e9:.1f} GB at most.")
+    write_data("\n".join(_summary(manifest, source, out)) + "\n")
+    return OK
+
+
+def _line(part: "PartEnded") -> str:
+    """A part in one line: how far, what was lost, and how long it will go on."""
+    said = f"{part.num_done:>3} of {part.num_parts}  {part.name:<12}"
+    if part.was_there:
+        return f"{said}was there"
+    said += f"{part.seconds:7.1f} s"
+    if part.losses:
+        lost = part.losses.values()
+        worst = max(one.weight if one.output is None else one.output for one in lost)
+        said += f"  worst matrix loses {worst:.2%}"
+    return said if part.seconds_left is None else f"{said}  about {_span(part.seconds_left)} left"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _summary(manifest: "Manifest", source: Path, out: Path) -> Iterator[str]:
+    losses = [one for part in manifest.parts.values() for one in part.matrices.items()]
+    yield f"{'matrices':<22}{'number':>8}{'weights lost':>14}{'outputs lost':>14}"
+    kinds = dict.fromkeys(name.split(".")[-2] for name, _ in losses)
+    for kind in kinds:
+        of_kind = [loss for name, loss in losses if name.split(".")[-2] == kind]
+        weight = sum(one.weight for one in of_kind) / len(of_kind)
+        outputs = [one.output for one in of_kind if one.output is not None]
+        output = f"{sum(outputs) / len(outputs):.3%}" if outputs else "-"
+        yield f"{kind:<22}{len(of_kind):>8}{weight:>14.3%}{output:>14}"
+    seconds = sum(part.seconds for part in manifest.parts.values())
+    size = sum(part.num_bytes for part in manifest.parts.values())
+    yield ""
+    yield "Shares of squared sums: what the layers' weights, and their outputs on the text, lost."
+    how = f"from {source} by {manifest.recipe.method}"
+    yield f"{out}: {size / 1e9:.3f} GB in {_span(seconds)}, {how}."
+    yield f'Try it with:   qwen38 run --model {out} "hello"'
+    yield f"Judge it with: qwen38 quality --model {source} --candidate {out}"

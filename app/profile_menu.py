@@ -1,0 +1,125 @@
+"""Which profiles can be opened while the chat runs, and what it takes to go to one.
+
+Knows no screen: F3, F9 and the plain ``/profile`` look here.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.opening import Plan, plan
+from engine.errors import CheckpointError
+from engine.locate import Choice
+from engine.profile import get_profile, load_profiles
+from engine.types import ChatEngine, EngineInfo, LoadProgressed
+
+if TYPE_CHECKING:
+    from engine.expected import Expected
+    from engine.offer import Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Another profile to open.
+
+    ``beside`` says that it fits beside what is loaded, which then stays until it is there.
+    """
+
+    plan: Plan
+    beside: bool
+
+    @property
+    def name(self) -> str:
+        """The profile's name."""
+        return self.plan.choice.profile.name
+
+    def open(
+        self, on_progress: Callable[[LoadProgressed], None], cancel: threading.Event
+    ) -> ChatEngine:
+        """Load the model; raises `EngineError`."""
+        return self.plan.open(on_progress, cancel)
+
+
+class ProfileMenu:
+    """The profiles of this start, with the folders that were named for some of them.
+
+    Args:
+        chosen: what was opened first.
+    """
+
+    def __init__(self, chosen: Plan) -> None:
+        self._chosen = chosen
+        choice = chosen.choice
+        self._named: dict[str, Path] = {}
+        if chosen.settings.model.dir is not None:
+            self._named[choice.profile.name] = choice.path
+
+    def offers(self, info: EngineInfo | None) -> "list[Offer]":
+        """Every profile, those first whose files are here; reads headers, so call it in a thread.
+
+        Args:
+            info: what is loaded, whose measured bandwidth counts.
+
+        Raises:
+            EngineError: a profile of the person's own does not read.
+        """
+        from engine.offer import offers
+
+        settings = self._chosen.settings
+        profiles = load_profiles(settings.config_dir).values()
+        read_gb_s = info.read_gb_s if info is not None else None
+        found = offers(profiles, settings, read_gb_s, self._named)
+        return sorted(found, key=_here_and_small_first)
+
+    def names(self) -> list[str]:
+        """The names that `switch` knows; raises `EngineError` as `offers` does."""
+        return list(load_profiles(self._chosen.settings.config_dir))
+
+    def switch(self, name: str, info: EngineInfo | None) -> Switch:
+        """What opens the profile ``name``.
+
+        Raises:
+            EngineError: there is no such profile, or its files are missing or do not read.
+        """
+        from engine.offer import offers
+
+        settings = self._chosen.settings
+        profile = get_profile(name, load_profiles(settings.config_dir))
+        # memory and files count here; the rate does not, and is not measured for it
+        (offer,) = offers([profile], settings, info.read_gb_s if info else 1.0, self._named)
+        path = offer.expected.need.path
+        if path is None or offer.problem:
+            raise CheckpointError(f"The profile '{name}' cannot be opened.", offer.mend)
+        choice = Choice(path, profile, bool(profile.embedded))
+        is_loaded = info is not None
+        return Switch(plan(_without_model(self._chosen), choice), is_loaded and offer.fits_beside)
+
+
+def rate_text(expected: "Expected") -> str:
+    """Tokens a second of plain decode: timed on such a GPU, else the most that bandwidth allows."""
+    rate = expected.timed_tok_s or expected.most_tok_s
+    shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
+    return shown if expected.timed_tok_s else f"at most {shown}"
+
+
+def offer_line(one: "Offer", current: str) -> str:
+    """A profile as one line of text."""
+    name, need = one.profile.name, one.expected.need
+    files = "loaded" if name == current else "here" if one.is_here else f"missing. {one.mend}"
+    return (
+        f"{name}: {need.stored_bytes / 1e9:.2f} GB on disk, {need.total_bytes / 1e9:.2f} GB in "
+        f"memory of {one.expected.free_bytes / 1e9:.1f} GB free, expected "
+        f"{rate_text(one.expected)} tok/s, files {files}"
+    )
+
+
+def _here_and_small_first(one: "Offer") -> tuple[bool, int]:
+    return not one.is_here, one.expected.need.stored_bytes
+
+
+def _without_model(chosen: Plan) -> dict[str, object]:
+    """The command line without what it said about which model is opened."""
+    about = ("model.dir", "model.profile")
+    return {name: value for name, value in chosen.command_line.items() if name not in about}

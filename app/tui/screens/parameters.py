@@ -1,0 +1,307 @@
+"""F4: how answers are made, for this conversation: sampling, thinking, drafting, system prompt.
+
+What is typed is checked by the settings registry while it is typed and taken when the row is left;
+the next message uses it. An empty row is the default, which is named.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from rich.text import Text
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Input, Static, TextArea
+
+from app.live import SOURCE, LiveSettings, raw_text, show_value
+from app.tui.screens.help import HelpPart
+from app.tui.theme import Look
+from app.visible import visible
+from engine.errors import SettingsError
+from engine.settings.declared import KNOWN
+from engine.settings.registry import Setting, parse
+from engine.types import EngineInfo
+
+ROWS = (
+    ("sampling.temperature", "temperature"),
+    ("sampling.top_p", "top-p"),
+    ("sampling.top_k", "top-k"),
+    ("sampling.min_p", "min-p"),
+    ("sampling.presence_penalty", "presence penalty"),
+    ("sampling.repetition_penalty", "repetition penalty"),
+    ("sampling.max_tokens", "longest answer"),
+    ("sampling.seed", "seed"),
+    ("chat.thinking", "thinking"),
+    ("chat.effort", "thinking effort"),
+    ("draft.drafter", "drafter"),
+    ("draft.shape", "draft shape"),
+    ("draft.tokens", "draft tokens"),
+)
+KEYS = "Up / Down move · Ctrl+R resets, twice all · Esc closes"
+DRAFTER_CHOICES = ("auto", "off", "mtp", "lookup")
+"""The scripted drafters serve tests; ``/set drafter`` knows them."""
+
+
+class TextField(Input):
+    """A value that is typed."""
+
+    def __init__(self, name: str, value: str, placeholder: str) -> None:
+        super().__init__(value, placeholder, name=name, compact=True)
+
+
+class ChoiceField(Widget, can_focus=True):
+    """One of a few words: Left, Right and Space walk them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left", "walk(-1)", show=False),
+        Binding("right,space", "walk(1)", show=False),
+    ]
+
+    def __init__(self, name: str, value: str, choices: tuple[str, ...], look: Look) -> None:
+        super().__init__(name=name)
+        self.value = value
+        self._choices = choices if value in choices else (*choices, value)
+        self._look = look
+
+    def render(self) -> Text:
+        """The word between two arrows."""
+        left, right = ("<", ">") if self._look.signs.folded == ">" else ("‹", "›")
+        word = self.value or "default"
+        return Text.assemble((f"{left} ", self._look.dim), word, (f" {right}", self._look.dim))
+
+    def action_walk(self, step: int) -> None:
+        """Take the next word."""
+        at = self._choices.index(self.value)
+        self.value = self._choices[(at + step) % len(self._choices)]
+        self.refresh()
+
+    def on_click(self) -> None:
+        """Take the next word."""
+        self.action_walk(1)
+
+
+SOURCES = {
+    "default": "default",
+    "profile": "from the profile",
+    "environment": "from the environment",
+    "command line": "from the command line",
+}
+"""Where a value came from, in a person's words."""
+
+Field = TextField | ChoiceField
+
+
+class Rows(VerticalScroll, can_focus=False, inherit_bindings=False):
+    """Scrolls with the focus; Up and Down are left to the rows."""
+
+
+class ParameterScreen(ModalScreen[list[str]]):
+    """Returns the sentences of what was typed and could not be taken.
+
+    Args:
+        live: the settings, changed here.
+        info: of the loaded model, whose defaults are named; None for none.
+        system: the conversation's system prompt.
+        set_system: takes another one.
+        look: colours and signs.
+        focus: the setting to begin with, or "system".
+    """
+
+    HELP_PART: ClassVar = HelpPart(
+        "Where answers are made",
+        (
+            ("Up / Down, Enter", "another row; what was typed is taken"),
+            ("Left / Right, Space", "another word, in rows that hold one of a few"),
+            ("empty", "the default that stands there greyed"),
+            ("Ctrl+R", "the row's default again; at a row that has it: of all rows"),
+            ("Esc", "close; the next message uses what is set"),
+        ),
+    )
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,f4", "leave", show=False, priority=True),
+        Binding("down", "move(1)", show=False),
+        Binding("up", "move(-1)", show=False),
+        Binding("enter", "move(1)", show=False),
+        Binding("ctrl+r", "reset", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        live: LiveSettings,
+        info: EngineInfo | None,
+        system: str,
+        set_system: Callable[[str], None],
+        look: Look,
+        focus: str = "sampling.temperature",
+    ) -> None:
+        super().__init__()
+        self._live = live
+        self._info = info
+        self._system = system
+        self._set_system = set_system
+        self._look = look
+        self._first = focus
+        self._refused: dict[str, str] = {}
+        self._foot = Static(markup=False, classes="foot")
+
+    def compose(self) -> ComposeResult:
+        """A row for each setting, the system prompt, and a line about the focused one."""
+        rows: list[Widget] = [self._row(name, label) for name, label in ROWS]
+        area = TextArea(visible(self._system), name="system", compact=True, soft_wrap=True)
+        area.cursor_blink = False
+        rows.append(Horizontal(Static("system prompt", classes="label"), area, classes="row tall"))
+        sheet = Vertical(Rows(*rows), self._foot, classes="sheet parameters")
+        sheet.border_title = "How answers are made, in this conversation"
+        sheet.border_subtitle = KEYS.replace("·", self._look.signs.dot)
+        yield sheet
+
+    def _row(self, name: str, label: str) -> Horizontal:
+        one = KNOWN[name]
+        value = raw_text(self._live.resolved[name].value)
+        field: Field
+        if choices := choices_of(one):
+            field = ChoiceField(name, value, choices, self._look)
+        else:
+            field = TextField(name, value, default_text(name, self._info))
+        note = Static(self._note(name), markup=False, classes="note")
+        note.id = f"note-{name.replace('.', '-')}"
+        return Horizontal(Static(label, classes="label"), field, note, classes="row")
+
+    def on_mount(self) -> None:
+        """Begin with the setting that was asked for."""
+        wanted = next((one for one in self._fields() if one.name == self._first), None)
+        (wanted or self.query_one(TextArea)).focus()
+
+    def _fields(self) -> list[Field]:
+        found: list[Field] = []
+        for kind in (TextField, ChoiceField):
+            found += self.query(kind)
+        return found
+
+    def _note(self, name: str) -> Text:
+        now = self._live.resolved[name]
+        if now.source == SOURCE:
+            return Text("set here", self._look.accent)
+        if now.value is None and name.startswith("sampling.") and name != "sampling.seed":
+            return Text("from the checkpoint", self._look.dim)
+        return Text(SOURCES.get(now.source, "from settings.toml"), self._look.dim)
+
+    # one row
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """Say what the focused row means."""
+        self._explain(event.widget.name or "")
+
+    def on_descendant_blur(self, event: events.DescendantBlur) -> None:
+        """Take the value of the row that was left."""
+        if event.widget.name:
+            self._take(event.widget)
+
+    def _explain(self, name: str) -> None:
+        if problem := self._refused.get(name):
+            self._foot.update(Text(problem, self._look.error))
+        elif name in KNOWN:
+            one = KNOWN[name]
+            unit = f", in {one.unit}" if one.unit else ""
+            self._foot.update(Text(f"{name}: {one.help}{unit}", self._look.dim))
+        else:
+            text = "goes before the first message; the conversation is read again with it"
+            self._foot.update(Text(text, self._look.dim))
+
+    @on(Input.Changed)
+    def _check(self, event: Input.Changed) -> None:
+        name = event.input.name or ""
+        try:
+            parse(KNOWN[name], event.value.strip(), SOURCE)
+        except SettingsError as error:
+            self._refused[name] = str(error).removeprefix(f"{SOURCE}: ")
+        else:
+            self._refused.pop(name, None)
+        event.input.set_class(name in self._refused, "-wrong")
+        if event.input.has_focus:
+            self._explain(name)
+
+    @on(Input.Submitted)
+    def _next(self) -> None:
+        self.action_move(1)
+
+    def _take(self, widget: Widget) -> None:
+        name = widget.name or ""
+        if isinstance(widget, TextArea):
+            if widget.text != visible(self._system):
+                self._system = widget.text
+                self._set_system(widget.text)
+        elif isinstance(widget, TextField | ChoiceField) and name not in self._refused:
+            value = widget.value.strip()
+            if value != raw_text(self._live.resolved[name].value):
+                self._live.set(name, value)
+            self.query_one(f"#note-{name.replace('.', '-')}", Static).update(self._note(name))
+
+    # keys
+
+    def action_move(self, step: int) -> None:
+        """Go to the next or previous row."""
+        if step > 0:
+            self.focus_next()
+        else:
+            self.focus_previous()
+
+    def action_reset(self) -> None:
+        """Give the focused row its default; where it has it already, all rows."""
+        focused = self.focused
+        if not isinstance(focused, TextField | ChoiceField):
+            return
+        name = focused.name or ""
+        was_default = self._live.resolved[name] == self._live.base[name]
+        is_clean = raw_text(self._live.base[name].value) == focused.value
+        every = self._fields() if was_default and is_clean else [focused]
+        for one in every:
+            self._reset(one)
+        said = "every row has its default again" if len(every) > 1 else f"{name} has its default"
+        self._foot.update(Text(said, self._look.good))
+
+    def _reset(self, field: Field) -> None:
+        name = field.name or ""
+        self._refused.pop(name, None)
+        self._live.reset(name)
+        field.value = raw_text(self._live.resolved[name].value)
+        field.refresh()
+        self.query_one(f"#note-{name.replace('.', '-')}", Static).update(self._note(name))
+
+    def action_leave(self) -> None:
+        """Close; a value that does not read is left as it was, and told."""
+        if self.focused is not None:
+            self._take(self.focused)
+        self.dismiss(list(self._refused.values()))
+
+    def say(self, sentence: str) -> None:
+        """Say something on the lower edge."""
+        self.query_one(".sheet").border_subtitle = Content(sentence)
+
+
+def choices_of(one: Setting) -> tuple[str, ...]:
+    """The words that a row walks through; empty where a value is typed."""
+    if one.name == "draft.drafter":
+        return DRAFTER_CHOICES
+    if one.type is bool:
+        return ("on", "off")
+    can_be_empty = bool(one.choices) and one.default is None
+    return (*one.choices, "") if can_be_empty else one.choices
+
+
+def default_text(name: str, info: EngineInfo | None) -> str:
+    """What an empty value stands for."""
+    section, leaf = name.split(".")
+    if name == "sampling.seed":
+        return "fresh each turn"
+    if section != "sampling":
+        return "the drafter's" if name == "draft.tokens" else "default"
+    if info is None:
+        return "the checkpoint's"
+    theirs = getattr(info.default_sampling, leaf, None)
+    return show_value(theirs) if theirs is not None else ""

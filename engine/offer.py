@@ -1,0 +1,84 @@
+"""Profiles as a menu offers them: what each would do here, and what to do where it would not."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from engine.errors import SettingsError
+from engine.expected import Expected, expect
+from engine.linear_path import choose_linear_path
+from engine.locate import how_to_give
+from engine.measure import read_bandwidth_gbps
+from engine.model.memory import available_bytes
+from engine.open import choose_device
+from engine.profile import Profile
+from engine.settings.declared import Settings
+
+SPARE_SHARE = 0.05
+"""Share of the free memory that is left alone when two models are to stand side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One profile of the menu.
+
+    ``problem`` says what is wrong with its files or its own settings; empty for nothing.
+    """
+
+    profile: Profile
+    expected: Expected
+    problem: str = ""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its files are on this machine and read."""
+        return self.expected.need.path is not None and not self.problem
+
+    @property
+    def fits_beside(self) -> bool:
+        """Whether it fits with something to spare, so that another model may stay meanwhile."""
+        return self.expected.need.total_bytes <= self.expected.free_bytes * (1 - SPARE_SHARE)
+
+    @property
+    def mend(self) -> str:
+        """What to do about files that are missing or do not read; empty when they are here."""
+        if self.problem or self.is_here:
+            return self.problem
+        if self.profile.folder:
+            return f"{self.profile.folder} holds no config.json: {self.profile.path} names it."
+        return how_to_give(bool(self.profile.repositories))
+
+
+def offers(
+    profiles: Iterable[Profile],
+    settings: Settings,
+    read_gb_s: float | None = None,
+    named: Mapping[str, Path] | None = None,
+) -> list[Offer]:
+    """Look at profiles; headers are read, nothing is loaded.
+
+    Args:
+        profiles: in the order of the result.
+        settings: device, kernels and context are read.
+        read_gb_s: what was measured with the loaded model; None measures it now.
+        named: folders that were given for profiles, by their names.
+
+    Raises:
+        SettingsError: the device is not there, or does not run the kernels that are asked for.
+    """
+    device = choose_device(settings.model.device)
+    path = choose_linear_path(settings, device)
+    read_gb_s = read_gb_s or read_bandwidth_gbps(device)
+    free_bytes = available_bytes(device)
+    found: list[Offer] = []
+    for one in profiles:
+        given = replace(one, folder=str((named or {}).get(one.name, one.folder)))
+        tokens, problem = settings.model.context_tokens, ""
+        try:
+            its = expect(given, tokens, path, read_gb_s=read_gb_s, free_bytes=free_bytes)
+        except SettingsError as error:  # a profile of one's own sets what there is not
+            plain = replace(given, settings=None)
+            its = expect(plain, tokens, path, read_gb_s=read_gb_s, free_bytes=free_bytes)
+            problem = str(error)
+        found.append(Offer(given, its, problem or its.need.problem))
+    return found

@@ -1,0 +1,90 @@
+"""The text whose rows decide what an error of each weight costs."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.errors import RequestError
+from engine.profile import profile_folder
+from engine.text.tokenizer import Tokenizer
+
+SHIPPED = "calibration.txt"
+"""Beside the profiles: exchanges in the chat's own form, this program's documents, and its code."""
+
+MAX_TEXT_BYTES = 64 << 20
+FEWEST_TOKENS = 256
+"""Of a text; fewer say nothing about thousands of inputs."""
+
+LEAST_SEQUENCE = 32
+"""Tokens of a last sequence that is still taken."""
+
+GIVE = "Give a text file in UTF-8 with --calibration, or leave it out to use the text that ships."
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Token sequences, each read from an empty state; ``name`` and ``sha256`` are of the text."""
+
+    name: str
+    sha256: str
+    sequences: tuple[tuple[int, ...], ...]
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all sequences."""
+        return sum(len(one) for one in self.sequences)
+
+
+def read_calibration(
+    path: Path | None, tokenizer: Tokenizer, *, max_tokens: int, sequence_tokens: int
+) -> Calibration:
+    """Read a text and cut it into sequences.
+
+    Args:
+        path: UTF-8 text; control tokens that it spells out are read as such. None takes the text
+            that ships.
+        tokenizer: of the model.
+        max_tokens: the most that are used. Of a longer text sequences are taken from all over it.
+        sequence_tokens: of one sequence.
+
+    Raises:
+        RequestError: the file does not read, is no text, or is too long or too short.
+    """
+    source = path or profile_folder() / SHIPPED
+    raw = _read(source)
+    text = _text(source, raw)
+    ids = tokenizer.encode(text, control=True)
+    if len(ids) < FEWEST_TOKENS:
+        raise RequestError(
+            f"{source} has {len(ids)} tokens, expected {FEWEST_TOKENS} at least.", GIVE
+        )
+    cut = [tuple(ids[at : at + sequence_tokens]) for at in range(0, len(ids), sequence_tokens)]
+    if len(cut) > 1 and len(cut[-1]) < LEAST_SEQUENCE:
+        cut.pop()
+    num = max(1, min(len(cut), max_tokens // sequence_tokens))
+    chosen = tuple(cut[index * len(cut) // num] for index in range(num))
+    return Calibration(source.name, hashlib.sha256(raw).hexdigest(), chosen)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        num_bytes = path.stat().st_size
+        if num_bytes > MAX_TEXT_BYTES:
+            raise RequestError(
+                f"{path} has {num_bytes:,} bytes, expected {MAX_TEXT_BYTES:,} at most.",
+                "A few hundred kilobytes are enough.",
+            )
+        return path.read_bytes()
+    except OSError as problem:
+        raise RequestError(f"{path} does not read: {problem.strerror}.", GIVE) from None
+
+
+def _text(path: Path, raw: bytes) -> str:
+    if b"\0" in raw:
+        raise RequestError(f"{path} is no text: it holds zero bytes.", GIVE)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise RequestError(
+            f"{path} is not in UTF-8: byte {problem.start} is {raw[problem.start]:#04x}.", GIVE
+        ) from None

@@ -1,0 +1,51 @@
+"""/profile in the plain chat."""
+
+import pytest
+
+from app.plain.chat import talk
+from tests.app.plain.test_plain import ListReader, state  # noqa: F401  (a fixture)
+from tests.fakes.engine import Script
+from tests.fakes.profiles import FakeMenu, Load
+
+
+def test_profiles_are_lines_and_another_one_answers_on(state, capfd):  # noqa: F811
+    menu = FakeMenu({"nvfp4": Load(), "fp8": Load(script=Script(answer="eight bits"))})
+    now = state(Script(answer="four bits"), profiles=menu)
+    talk(now, ListReader("/profile", "hello", "/profile fp8", "again", "/quit"))
+    out, said = capfd.readouterr()
+    assert "fp8: 30.00 GB on disk" in said
+    assert "bf16: 55.00 GB" in said
+    assert "missing. Give a checkpoint" in said
+    assert "profile fp8, is loaded. The conversation is read again" in said
+    assert out == "four bitseight bits"
+    sent = now.engine.requests[0].messages
+    assert [one.content for one in sent] == ["hello", "four bits", "again"]
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_a_profile_that_does_not_open_leaves_the_old_one(state, capfd, beside):  # noqa: F811
+    menu = FakeMenu({"nvfp4": Load(), "fp8": Load(fails="Shard 3 ends early.")}, beside)
+    now = state(Script(), profiles=menu)
+    first = now.engine
+    talk(now, ListReader("/profile fp8", "/profile bf17", "hello", "/quit"))
+    out, said = capfd.readouterr()
+    assert "Shard 3 ends early. Download it again." in said
+    assert "'fp8' was not loaded" in said
+    assert "'bf17' cannot be opened" in said
+    assert out.startswith("A volcano")
+    assert first.is_closed == (not beside)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_compare_answers_twice_and_goes_back(state, capfd, beside):  # noqa: F811
+    menu = FakeMenu({"nvfp4": Load(), "fp8": Load(script=Script(answer="a b x"))}, beside)
+    now = state(Script(answer="a b c"), profiles=menu)
+    lines = ("/compare fp8", "hello", "/compare fp8", "/compare nope", "/compare", "/quit")
+    talk(now, ListReader(*lines))
+    out, said = capfd.readouterr()
+    assert "There is no prompt to compare" in said
+    assert out == "a b ca b c\na b x\n"
+    assert "The same 3 tokens." in said  # scripted ids are places, not words
+    assert "goes on as before" in said
+    assert "'nope' cannot be opened" in said
+    assert [one.content for one in now.session.path_messages()] == ["hello", "a b c"]
