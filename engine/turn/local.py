@@ -96,9 +96,15 @@ class LocalEngine:
             RequestError: the engine is closed, or the messages cannot fit into the context.
             TemplateError: the template refuses the conversation.
         """
+        return len(self.prompt_ids(messages))
+
+    def prompt_ids(
+        self, messages: tuple[Message, ...], *, thinking: bool = True
+    ) -> tuple[int, ...]:
+        """Prompt tokens that ``messages`` render to; errors as in `count_tokens`."""
         if self._machine is None:
             raise RequestError("The engine is closed.", "Open the model again.")
-        return len(self._transcript.prompt(messages, Thinking()).ids)
+        return self._transcript.prompt(messages, Thinking(thinking)).ids
 
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """What each id spells by itself; see ``engine.types.ChatEngine``."""
