@@ -181,21 +181,26 @@ def test_folders_that_cannot_be_written_are_told_and_the_talk_goes_on(chat, tmp_
 
 
 def test_two_chats_on_one_session_do_not_mix(chat, tmp_path):
+    folder = tmp_path / "data" / "sessions"
+
+    def num_answers():
+        return sum(one.read_text().count('"type":"end"') for one in folder.glob("*.jsonl"))
+
     with chat([{"answer": "one"}]) as first:
         first.wait_for(IN_SCREEN)
         first.type("hello there\r")
-        first.wait_for("tokens")
+        wait_until(lambda: num_answers() == 1)
         with chat([{"answer": "two"}], "--resume") as second:
             second.wait_for("open in another window")
             second.type("from the second\r")
-            second.wait_for("tokens")
+            wait_until(lambda: len([*folder.glob("*.jsonl")]) == 2 and num_answers() == 2)
             first.type("from the first\r")
-            first.wait_for("from the first")
+            wait_until(lambda: num_answers() == 3)
             second.type("\x11")
             assert second.exit_code()[1] == 0
         first.type("\x11")
         assert first.exit_code()[1] == 0
-    store = SessionStore(tmp_path / "data" / "sessions")
+    store = SessionStore(folder)
     found, problem = store.survey()
     assert problem == ""
     prompts = {
