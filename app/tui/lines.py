@@ -90,10 +90,10 @@ def header_text(
         [
             Part(model, look.text, 2),
             Part(visible(info.profile) if info else "", look.accent, 3),
-            Part(drafter if info else "", look.dim, 0),
-            Part(state, look.dim, 1),
+            Part(drafter if info else "", look.dim, 1),
+            Part(state, look.dim, 0),
         ],
-        max(width // 2, 12),
+        max(width * 5 // 8 if width >= WIDE_CELLS else width // 2, 12),
         dot,
         look.faint,
     )
