@@ -12,6 +12,9 @@ from app.tui.wrap import clip
 from app.visible import visible
 from engine.types import EngineInfo
 
+WIDE_CELLS = 80
+"""Width from which the title leaves more than half of its row to the model."""
+
 
 class Line(Widget):
     """One row of text that never wraps and is never markup."""
