@@ -181,6 +181,18 @@ class Conversation:
         self.go_to(prompt_id)
         self._start_answer(before)
 
+    def go_on(self) -> bool:
+        """Go on with the last answer; False when none stands at the end. Only when `is_free`."""
+        session = self.session
+        last = session.messages.get(session.leaf)
+        if last is None or last.role != "assistant":
+            return False
+        if not (last.content or last.reasoning):
+            self.answer_again(last.parent)
+        else:
+            self._start_answer(session.leaf, goes_on=True)
+        return True
+
     def go_to(self, leaf: str) -> None:
         """Show another branch, from the beginning to ``leaf``."""
         self.session.select(leaf)
@@ -340,13 +352,13 @@ class Conversation:
         self._page.show_prompt(self.session, entry)
         self._start_answer(before, text)
 
-    def _start_answer(self, before: str, asked: str = "") -> None:
+    def _start_answer(self, before: str, asked: str = "", *, goes_on: bool = False) -> None:
         """Answer the end of the branch; refused, it ends at ``before`` again."""
         if self.info is None:
             return
         request = request_of(self._live.settings, self.info, self.session.request_messages())
-        view = self._page.answer_view(self.session, self.info)
-        self._turn = Turn(self.session, view, before, asked)
+        view = self._page.answer_view(self.session, self.info, goes_on=goes_on)
+        self._turn = Turn(self.session, view, before, asked, goes_on=goes_on)
         if self.recorder is not None:
             self.recorder.follow(self.session.trace_path)
         self.rates = None

@@ -78,9 +78,15 @@ def apart(left: Text, right: Text, width: int) -> Text:
 
 
 def header_text(
-    title: str, info: EngineInfo | None, drafter: str, state: str, width: int, look: Look
+    title: str,
+    place: str,
+    info: EngineInfo | None,
+    drafter: str,
+    state: str,
+    width: int,
+    look: Look,
 ) -> Text:
-    """The first row: program, conversation, model, profile, drafter."""
+    """The first row: program, conversation, its branch (may be empty), model, profile, drafter."""
     dot = f" {look.signs.dot} "
     model = visible(info.model) if info else ""
     right = fit(
@@ -94,8 +100,10 @@ def header_text(
         dot,
         look.faint,
     )
-    room = max(width - right.cell_len - 12, 4)
-    left = Text.assemble((" qwen38", look.assistant), ("  " + clip(visible(title), room), look.dim))
+    place = f"{dot}{place}" if place else ""
+    room = max(width - right.cell_len - 12 - len(place), 4)
+    shown = clip(visible(title), room) + place
+    left = Text.assemble((" qwen38", look.assistant), (f"  {shown}", look.dim))
     right.append(" ")
     return apart(left, right, width)
 

@@ -192,8 +192,7 @@ class LocalEngine:
             self._said = ()
         if request.prompt_ids is not None or not turn.token_ids:
             return
-        answer = Message("assistant", turn.stream.answer, turn.stream.reasoning)
-        self._said = (*request.messages, answer)
+        self._said = _with_answer(request.messages, turn.stream.answer, turn.stream.reasoning)
         self._transcript.answered(
             prompt, turn.token_ids, self._rendered(self._said, thinking, prompt=False)
         )
@@ -212,3 +211,14 @@ class LocalEngine:
             return self._template.render(messages, thinking, prompt=prompt)
         except TemplateError:
             return ""
+
+
+def _with_answer(
+    messages: tuple[Message, ...], content: str, reasoning: str
+) -> tuple[Message, ...]:
+    """A conversation with its answer; one that was unfinished goes on with it."""
+    if messages[-1].role != "assistant":
+        return (*messages, Message("assistant", content, reasoning))
+    begun = messages[-1]
+    whole = Message("assistant", begun.content + content, begun.reasoning + reasoning)
+    return (*messages[:-1], whole)
