@@ -87,7 +87,7 @@ def header_text(
             Part(drafter if info else "", look.dim, 0),
             Part(state, look.dim, 1),
         ],
-        max(width // 2, 12),
+        max(min(width // 2, width - cell_len(title) - 12), width // 3, 12),
         dot,
         look.faint,
     )
