@@ -41,7 +41,12 @@ async def test_menus(seat, size, look):
     menu = FakeMenu(loads)
     name = f"{look}-{size[0]}x{size[1]}"
     async with seat(
-        opener=menu.opener("nvfp4"), profiles=menu, size=size, clock=still_clock(), **LOOKS[look]
+        opener=menu.opener("nvfp4"),
+        profiles=menu,
+        size=size,
+        clock=still_clock(),
+        chat__view="off",
+        **LOOKS[look],
     ) as s:
         s.app._composer.cursor_blink = False
         await s.idle()
