@@ -84,10 +84,10 @@ def header_text(
         [
             Part(model, look.text, 2),
             Part(visible(info.profile) if info else "", look.accent, 3),
-            Part(drafter if info else "", look.dim, 0),
-            Part(state, look.dim, 1),
+            Part(drafter if info else "", look.dim, 1),
+            Part(state, look.dim, 0),
         ],
-        max(min(width // 2, width - cell_len(title) - 12), width // 3, 12),
+        _right_cells(width, title),
         dot,
         look.faint,
     )
@@ -95,6 +95,12 @@ def header_text(
     left = Text.assemble((" qwen38", look.assistant), ("  " + clip(visible(title), room), look.dim))
     right.append(" ")
     return apart(left, right, width)
+
+
+def _right_cells(width: int, title: str) -> int:
+    """Room of what stands at the right: what the title leaves, within bounds."""
+    most = width * 5 // 8 if width >= WIDE_CELLS else width // 2
+    return max(min(most, width - cell_len(title) - 12), width // 3, 12)
 
 
 def short(count: int) -> str:
