@@ -12,6 +12,9 @@ from app.tui.wrap import clip
 from app.visible import visible
 from engine.types import EngineInfo
 
+WIDE_CELLS = 100
+"""A header of this width has room for all that stands at its right."""
+
 
 class Line(Widget):
     """One row of text that never wraps and is never markup."""
