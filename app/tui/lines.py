@@ -12,8 +12,8 @@ from app.tui.wrap import clip
 from app.visible import visible
 from engine.types import EngineInfo
 
-WIDE_CELLS = 80
-"""Width from which the title leaves more than half of its row to the model."""
+WIDE_CELLS = 100
+"""A header of this width has room for all that stands at its right."""
 
 
 class Line(Widget):
@@ -96,7 +96,7 @@ def header_text(
             Part(drafter if info else "", look.dim, 1),
             Part(state, look.dim, 0),
         ],
-        max(width * 5 // 8 if width >= WIDE_CELLS else width // 2, 12),
+        _right_cells(width, title),
         dot,
         look.faint,
     )
@@ -106,6 +106,12 @@ def header_text(
     left = Text.assemble((" qwen38", look.assistant), (f"  {shown}", look.dim))
     right.append(" ")
     return apart(left, right, width)
+
+
+def _right_cells(width: int, title: str) -> int:
+    """Room of what stands at the right: what the title leaves, within bounds."""
+    most = width * 5 // 8 if width >= WIDE_CELLS else width // 2
+    return max(min(most, width - cell_len(title) - 12), width // 3, 12)
 
 
 def short(count: int) -> str:

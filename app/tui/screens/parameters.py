@@ -148,7 +148,11 @@ class ParameterScreen(ModalScreen[list[str]]):
         rows: list[Widget] = [self._row(name, label) for name, label in ROWS]
         area = TextArea(visible(self._system), name="system", compact=True, soft_wrap=True)
         area.cursor_blink = False
-        rows.append(Horizontal(Static("system prompt", classes="label"), area, classes="row tall"))
+        rows.append(
+            Horizontal(
+                Static("system prompt", markup=False, classes="label"), area, classes="row tall"
+            )
+        )
         sheet = Vertical(Rows(*rows), self._foot, classes="sheet parameters")
         sheet.border_title = "How answers are made, in this conversation"
         sheet.border_subtitle = KEYS.replace("·", self._look.signs.dot)
@@ -164,7 +168,7 @@ class ParameterScreen(ModalScreen[list[str]]):
             field = TextField(name, value, default_text(name, self._info))
         note = Static(self._note(name), markup=False, classes="note")
         note.id = f"note-{name.replace('.', '-')}"
-        return Horizontal(Static(label, classes="label"), field, note, classes="row")
+        return Horizontal(Static(label, markup=False, classes="label"), field, note, classes="row")
 
     def on_mount(self) -> None:
         """Begin with the setting that was asked for."""
