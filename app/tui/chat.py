@@ -152,7 +152,7 @@ class ChatApp(App[None]):
 
     def _ring(self) -> None:
         """Call a person back who went elsewhere while a long answer was written."""
-        was_long = self._clock.seconds() - self.chat.began_at >= LONG_SECONDS
+        was_long = self._clock.seconds() - self.chat.answering.began_at >= LONG_SECONDS
         if was_long and not self.app_focus and self._live.settings.chat.bell:
             self.bell()
 
