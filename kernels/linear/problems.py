@@ -18,7 +18,13 @@ from kernels.linear.expand import expand
 from kernels.linear.formats import FP8_BLOCK, NVFP4_GROUP, STEP
 from kernels.linear.middle import middle_linear
 from kernels.linear.middle_tile import MiddleTile
-from kernels.linear.pack import pack_bf16, pack_e4m3_row, pack_fp8_block, pack_nvfp4
+from kernels.linear.pack import (
+    NAN_BYTE,
+    pack_bf16,
+    pack_e4m3_row,
+    pack_fp8_block,
+    pack_nvfp4,
+)
 from kernels.linear.prefill_fp8 import fp8_prefill_linear
 from kernels.linear.silu_mul import silu_mul
 from kernels.linear.skinny import skinny_linear, wants_spread
@@ -41,8 +47,6 @@ SILU_MUL_TOLERANCE = Tolerance(
 FORMATS = ("nvfp4", "fp8_block", "e4m3_row", "bf16")
 
 E4M3 = torch.float8_e4m3fn
-
-NAN_BYTE = 0x7F
 
 PERIOD = 262_147
 """Values drawn of a weight, a prime: rows of any width start at different ones."""
