@@ -1,4 +1,4 @@
-"""The model's place: what is loaded, what is on its way there, and what to tell about either."""
+"""The model's place: what is loaded or on its way there, who has it, and what to tell of loads."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

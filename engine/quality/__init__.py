@@ -1,1 +1,1 @@
-"""Does a candidate's weights speak as well as a reference's? Loss, agreement, repetition, a bar."""
+"""Do a candidate's weights speak as well as a reference's? Loss, agreement, repetition, a bar."""
