@@ -62,7 +62,7 @@ class CompareCommands:
         try:
             self._begin(name)
         except EngineError as error:
-            self._chat.notice(error.title, str(error), "error")
+            self._chat.tell_error(error)
 
     def _begin(self, name: str) -> None:
         profiles, info = self._ready()

@@ -18,9 +18,10 @@ from app.tui.clock import Clock
 from app.tui.page import Page
 from app.tui.pieces import Tone
 from app.tui.rates import TurnRates, rates_of
-from app.tui.seat import Seat, SeatPhase
+from app.tui.seat import Seat, SeatPhase, error_notice
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker, WorkerEvent, merged
+from engine.errors import EngineError
 from engine.records import TurnRecord
 from engine.types import EngineInfo, LoadProgressed, NoticeRaised
 
@@ -288,6 +289,10 @@ class Conversation:
     def notice(self, title: str, text: str, tone: Tone = "info") -> None:
         """Put a notice on the transcript."""
         self._page.notice(title, text, tone, self.answering.turn)
+
+    def tell_error(self, error: EngineError) -> None:
+        """Put an error on the transcript: what happened, and how to mend it."""
+        self.notice(*error_notice(error))
 
     def tell_warnings(self) -> None:
         """Show what the session has to say about its disk and its file."""

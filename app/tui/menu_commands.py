@@ -58,7 +58,7 @@ class MenuCommands:
         try:
             self._open(name)
         except EngineError as error:
-            self._chat.notice(error.title, str(error), "error")
+            self._chat.tell_error(error)
 
     def _open(self, name: str) -> None:
         switch = self._known_profiles().switch(name, self._chat.info)

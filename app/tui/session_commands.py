@@ -60,7 +60,7 @@ class SessionCommands:
         try:
             self._chat.resume(session_id)
         except EngineError as error:
-            self._chat.notice(error.title, str(error), "error")
+            self._chat.tell_error(error)
             return
         if draft := self._chat.session.draft:
             self._window.composer.put(draft)

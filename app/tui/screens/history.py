@@ -5,13 +5,14 @@ from typing import ClassVar
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from app.tui.line_input import LineInput
+from app.tui.screens.list_keys import LIST_KEYS
 from app.tui.theme import Look
 from app.visible import visible_line
 
@@ -28,13 +29,7 @@ class HistoryScreen(ModalScreen[str | None]):
         search: what is looked for at the beginning.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", show=False),
-        Binding("down", "move(1)", show=False, priority=True),
-        Binding("up", "move(-1)", show=False, priority=True),
-        Binding("pagedown", "move(10)", show=False, priority=True),
-        Binding("pageup", "move(-10)", show=False, priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*LIST_KEYS]
 
     def __init__(self, prompts: list[str], look: Look, search: str = "") -> None:
         super().__init__()

@@ -18,6 +18,7 @@ from app.sessions.search import excerpt_of_file, words_of
 from app.sessions.store import SessionStore, SessionSummary
 from app.tui.clock import local_day
 from app.tui.line_input import LineInput
+from app.tui.screens.list_keys import LIST_KEYS
 from app.tui.theme import Look
 from app.visible import visible_line
 from engine.errors import EngineError
@@ -40,11 +41,7 @@ class ResumeScreen(ModalScreen[str | None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", show=False),
-        Binding("down", "move(1)", show=False, priority=True),
-        Binding("up", "move(-1)", show=False, priority=True),
-        Binding("pagedown", "move(10)", show=False, priority=True),
-        Binding("pageup", "move(-10)", show=False, priority=True),
+        *LIST_KEYS,
         Binding("delete", "delete", show=False, priority=True),
         Binding("f2", "rename", show=False, priority=True),
     ]
