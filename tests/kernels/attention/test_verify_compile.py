@@ -60,10 +60,6 @@ def facts() -> dict:
         return dict(zip(COMPILED, pool.map(compiled, COMPILED), strict=True))
 
 
-def test_limits_are_those_of_the_gpus():
-    assert MAX_SHARED_BYTES == {90: 232_448, 121: 101_376}
-
-
 def test_shared_memory_is_within_a_blocks_and_a_multiprocessors():
     for capability, _, tile in LAUNCHED:
         assert tile.fits(capability), tile

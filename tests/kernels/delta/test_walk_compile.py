@@ -83,7 +83,3 @@ def test_a_blocks_shared_memory_is_within_the_limit_for_all_that_fits():
         if fits(key_dim, COLUMNS):
             for num_rows in range(1, 33):
                 assert shared_bytes(num_rows, key_dim) <= min(MAX_SHARED_BYTES.values())
-
-
-def test_limits_are_those_of_the_gpus():
-    assert MAX_SHARED_BYTES == {90: 232_448, 121: 101_376}

@@ -153,10 +153,6 @@ def test_shared_memory_is_within_a_blocks_and_a_multiprocessors():
         assert of_all <= SHARED_OF_AN_SM[one.capability], named(one)
 
 
-def test_limits_are_those_of_the_gpus():
-    assert MAX_SHARED_BYTES == {90: 232_448, 121: 101_376}
-
-
 def test_a_tables_entries_have_one_order_for_all_rows_of_a_weight():
     for name in tables():
         orders = {}
