@@ -358,7 +358,8 @@ class Conversation:
             return
         request = request_of(self._live.settings, self.info, self.session.request_messages())
         view = self._page.answer_view(self.session, self.info, goes_on=goes_on)
-        self._turn = Turn(self.session, view, before, asked, goes_on=goes_on)
+        model = self.info.model
+        self._turn = Turn(self.session, view, before, asked, model=model, goes_on=goes_on)
         if self.recorder is not None:
             self.recorder.follow(self.session.trace_path)
         self.rates = None
