@@ -185,3 +185,16 @@ def test_an_interrupt_in_the_editor_is_the_editors(terminal, tmp_path):
     t.until("still here")
     t.send("\x11")
     assert t.end() == 0
+
+
+def test_no_pasted_byte_is_a_key_or_the_end(terminal, tmp_path):
+    t = terminal({"answer": "still here"})
+    t.until("ready")
+    os.write(t.fd, b"\x1b[200~caf\xe9 \xff\x1b[31mred\x1b[0m\x11\nsecond line\x1b[201~")
+    t.until("second line")
+    t.send("\r")
+    t.until("still here")
+    t.send("\x11")
+    assert t.end() == 0
+    (file,) = tmp_path.rglob("sessions/*.jsonl")
+    assert "caf\N{REPLACEMENT CHARACTER} " in file.read_text("utf-8")
