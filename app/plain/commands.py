@@ -163,6 +163,8 @@ def _continue(state: PlainState, _argument: str) -> Next:
     path = state.session.path_messages()
     if not path or path[-1].role != "assistant":
         raise RequestError("There is no answer to go on with.")
+    if path[-1].ended_itself:
+        raise RequestError("The answer is whole: the model ended it itself.", "Try /redo.")
     if path[-1].content or path[-1].reasoning:
         return "go on"
     state.session.select(path[-1].parent)

@@ -44,6 +44,11 @@ class MessageEntry:
     record: TurnRecord | None = None
     model: str = ""
 
+    @property
+    def ended_itself(self) -> bool:
+        """Whether the model ended the answer: then there is nothing to go on with."""
+        return self.record is not None and self.record.finish_reason == "stop"
+
 
 @dataclass(slots=True)
 class Contents:
