@@ -167,7 +167,8 @@ async def test_each_answer_stays_under_the_name_of_who_wrote_it(chat):
         await s.until(lambda: "eight bits" in s.text)
         await s.idle()
         s.app.chat.show()
-        names = [one.model for one in s.app.chat.session.path_messages() if one.role != "user"]
+        kept = s.store.open(s.app.chat.session.id, write=False)
+        names = [one.model for one in kept.path_messages() if one.role != "user"]
         assert names == ["Qwen3.8-27B", "The other"]
         assert all(name in s.text for name in names)
 
