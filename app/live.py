@@ -125,4 +125,4 @@ def show_value(value: object) -> str:
     """A value as a person writes it."""
     if isinstance(value, bool):
         return "on" if value else "off"
-    return "empty" if value in (None, "") else str(value)
+    return "empty" if value in (None, "", ()) else str(value)

@@ -4,6 +4,7 @@ Knows no screen: a front end looks a line up here and acts in its own way.
 """
 
 import re
+import textwrap
 from dataclasses import dataclass
 
 from engine.errors import RequestError, nearest
@@ -93,7 +94,16 @@ def typed_text(message: str) -> str:
     return f"/{message}" if message.startswith("/") else message
 
 
-def help_text() -> str:
-    """The table as plain text."""
-    width = max(len(one.usage) for one in SLASH_COMMANDS)
-    return "\n".join(f"{one.usage:<{width}}  {one.help}" for one in SLASH_COMMANDS)
+def help_text(cells: int = 100) -> str:
+    """The table as plain text, for a terminal of ``cells`` columns; no word is cut."""
+    usage = max(len(one.usage) for one in SLASH_COMMANDS)
+    hanging = " " * min(usage + 2, cells // 2)
+    return "\n".join(
+        textwrap.fill(
+            f"{one.usage:<{usage}}  {one.help}",
+            max(cells - 1, 20),
+            subsequent_indent=hanging,
+            break_on_hyphens=False,
+        )
+        for one in SLASH_COMMANDS
+    )

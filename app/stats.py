@@ -24,7 +24,8 @@ def stats_line(record: TurnRecord) -> str:
         a_round = num_tokens / len(record.rounds)
         parts.append(f"{accepted}/{tested} drafts accepted, {a_round:.2f} tokens a round")
     parts.append(f"first token {record.ttft_s:.2f} s")
-    parts.append(f"{len(record.token_ids)} tokens")
+    count = len(record.token_ids)
+    parts.append(f"{count} token{'s' * (count != 1)}")
     if end := ENDS.get(record.finish_reason, record.finish_reason):
         parts.append(end)
     return f"[ {' · '.join(parts)} ]"

@@ -109,8 +109,9 @@ def answer(state: PlainState, before: str, *, goes_on: bool = False) -> Outcome:
     ``goes_on``: an answer stands there already, and is to go on.
     """
     session = state.session
-    request = request_of(state.settings, state.engine.info, session.request_messages())
-    writer = session.go_on() if goes_on else session.start_answer()
+    info = state.engine.info
+    request = request_of(state.settings, info, session.request_messages())
+    writer = session.go_on() if goes_on else session.start_answer(model=info.model)
     if state.recorder is not None:
         state.recorder.follow(session.trace_path)
     outcome = stream_answer(

@@ -1,6 +1,8 @@
 """What the slash commands do in the plain chat."""
 
 import base64
+import shutil
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -47,7 +49,8 @@ def act(state: PlainState, command: SlashCommand, argument: str) -> Next:
 
 
 def _help(_state: PlainState, _argument: str) -> None:
-    say_lines(f"{help_text()}\n{KEYS}")
+    cells = shutil.get_terminal_size().columns
+    say_lines(f"{help_text(cells)}\n{textwrap.fill(KEYS, max(cells - 1, 20))}")
 
 
 def _new(state: PlainState, _argument: str) -> None:
@@ -160,6 +163,8 @@ def _continue(state: PlainState, _argument: str) -> Next:
     path = state.session.path_messages()
     if not path or path[-1].role != "assistant":
         raise RequestError("There is no answer to go on with.")
+    if path[-1].ended_itself:
+        raise RequestError("The answer is whole: the model ended it itself.", "Try /redo.")
     if path[-1].content or path[-1].reasoning:
         return "go on"
     state.session.select(path[-1].parent)

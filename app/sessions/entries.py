@@ -30,6 +30,7 @@ class MessageEntry:
 
     ``state`` is ``stopped`` for an answer that did not reach its own end, for the reason in
     ``reason``; ``record`` is None for messages of the person and for answers cut off by a crash.
+    ``model`` names who answered; empty where nobody wrote it down.
     """
 
     id: str
@@ -41,6 +42,12 @@ class MessageEntry:
     state: State = "complete"
     reason: str = ""
     record: TurnRecord | None = None
+    model: str = ""
+
+    @property
+    def ended_itself(self) -> bool:
+        """Whether the model ended the answer: then there is nothing to go on with."""
+        return self.record is not None and self.record.finish_reason == "stop"
 
 
 @dataclass(slots=True)
@@ -146,6 +153,8 @@ def message_line(entry: MessageEntry, ids_before: Sequence[int]) -> dict[str, An
         "type": "message", "id": entry.id, "parent": entry.parent, "at": entry.at,
         "role": entry.role, "content": entry.content,
     }  # fmt: skip
+    if entry.model:
+        line["model"] = entry.model
     if entry.reasoning:
         line["reasoning"] = entry.reasoning
     if entry.state != "complete":
@@ -178,6 +187,7 @@ def _apply_message(contents: Contents, line: Mapping[str, Any]) -> None:
         at=str(line.get("at", "")),
         state="stopped" if reason else "complete",
         reason=reason,
+        model=str(line.get("model", "")),
     )
     contents.put(replace(entry, record=_record(contents, entry, line)))
 
@@ -191,10 +201,9 @@ def _record(contents: Contents, entry: MessageEntry, line: Mapping[str, Any]) ->
 
 
 def _apply_start(contents: Contents, line: Mapping[str, Any]) -> None:
-    at = str(line.get("at", ""))
-    contents.put(
-        MessageEntry(_text(line, "id"), _text(line, "parent"), "assistant", "", "", at, "writing")
-    )
+    entry = MessageEntry(_text(line, "id"), _text(line, "parent"), "assistant", "")
+    at, model = str(line.get("at", "")), str(line.get("model", ""))
+    contents.put(replace(entry, at=at, state="writing", model=model))
 
 
 def _apply_part(contents: Contents, line: Mapping[str, Any]) -> None:

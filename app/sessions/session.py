@@ -153,11 +153,16 @@ class Session:
         self._write(message_line(entry, ()))
         return entry
 
-    def start_answer(self, parent: str | None = None) -> AnswerWriter:
-        """Begin an answer below ``parent`` (None: the end of the current branch) and go there."""
+    def start_answer(self, parent: str | None = None, *, model: str = "") -> AnswerWriter:
+        """Begin an answer below ``parent`` (None: the end of the current branch) and go there.
+
+        ``model`` is the name it stands under from now on, whatever is loaded later.
+        """
         entry = MessageEntry(new_id(), self._parent(parent), "assistant", "", "", now(), "writing")
+        entry = replace(entry, model=model)
         self._contents.put(entry)
-        self._write({"type": "start", "id": entry.id, "parent": entry.parent, "at": entry.at})
+        start = {"id": entry.id, "parent": entry.parent, "at": entry.at, "model": model}
+        self._write({"type": "start", **start})
         return AnswerWriter(self, entry.id)
 
     def go_on(self) -> AnswerWriter:

@@ -177,7 +177,8 @@ def foot_of(entry: MessageEntry, record: TurnRecord | None, note: str = "") -> l
     reason = note or (STOPPED.get(entry.reason, entry.reason) if entry.state == "stopped" else "")
     parts = [reason] if reason else []
     if record is not None and record.token_ids:
-        parts.append(f"{len(record.token_ids)} tokens")
+        count = len(record.token_ids)
+        parts.append(f"{count} token{'s' * (count != 1)}")
         if record.decode_tok_s:
             parts.append(f"{record.decode_tok_s:.1f} tok/s")
         parts.append(f"first after {record.ttft_s:.2f} s")

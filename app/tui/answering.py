@@ -86,7 +86,7 @@ class Answering:
         """Answer the end of a session's branch; refused, it ends at ``before`` again."""
         request = request_of(self._live.settings, info, session.request_messages())
         view = self._page.answer_view(session, info, goes_on=goes_on)
-        self.turn = Turn(session, view, before, asked, goes_on=goes_on)
+        self.turn = Turn(session, view, before, asked, model=info.model, goes_on=goes_on)
         if self._recorder is not None:
             self._recorder.follow(session.trace_path)
         self.rates = None

@@ -29,7 +29,9 @@ class BranchCommands:
     def _continue(self, argument: str) -> None:
         del argument
         if self._is_free() and not self._chat.go_on():
-            self._window.hint("there is no answer here to go on with")
+            self._window.hint(
+                "nothing to go on with: no answer here was stopped, cut off or edited"
+            )
 
     def _edit(self, argument: str) -> None:
         if argument:

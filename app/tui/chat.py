@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+from rich.console import RenderableType
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import BindingType
@@ -104,6 +105,11 @@ class ChatApp(App[None]):
     def failure(self) -> Exception | None:
         """What nobody foresaw and ended the screen, if anything did."""
         return self._exception
+
+    def panic(self, *renderables: RenderableType) -> None:
+        """End the screen for good: the thread that reads the keys fails this way only."""
+        self._exception = self._exception or RuntimeError("The screen's input failed.")
+        super().panic(*renderables)
 
     def _print_error_renderables(self) -> None:
         # a person gets one sentence and the name of a log (app/report.py), never a traceback

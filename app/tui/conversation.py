@@ -157,10 +157,10 @@ class Conversation:
         self._start_answer(before)
 
     def go_on(self) -> bool:
-        """Go on with the last answer; False when none stands at the end. Only when `is_free`."""
+        """Go on with the last answer; False without one to go on with. Only when `is_free`."""
         session = self.session
         last = session.messages.get(session.leaf)
-        if last is None or last.role != "assistant":
+        if last is None or last.role != "assistant" or last.ended_itself:
             return False
         if not (last.content or last.reasoning):
             self.answer_again(last.parent)

@@ -3,9 +3,12 @@
 The screen is put aside meanwhile; what they are given has passed the one door.
 """
 
+import contextlib
 import shlex
+import signal
 import subprocess
 import tempfile
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from textual.app import App, SuspendNotSupported
@@ -34,16 +37,32 @@ def read_outside(app: App[None], text: str) -> str:
 
 def _run(app: App[None], what: str, command_line: str, path: Path) -> str:
     """Run a program on a file with the screen put aside; returns a problem in words, if any."""
-    command: list[str] = []
     try:
         command = shlex.split(command_line)
         with app.suspend():
-            done = subprocess.run([*command, str(path)], check=False)
+            return _problem_of(what, [*command, str(path)])
     except SuspendNotSupported:
         return f"this terminal cannot be handed to the {what}"
+    except ValueError as problem:
+        return f"the {what} {command_line} does not start: {problem}"
+
+
+def _problem_of(what: str, command: Sequence[str]) -> str:
+    """Run a program; raises nothing, for then the screen would never be taken up again."""
+    try:
+        with subprocess.Popen(command) as program, _interrupts_are_its_own():
+            code = program.wait()
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else problem
-        return f"the {what} {command_line} does not start: {reason}"
-    if done.returncode:
-        return f"the {what} {command[0]} ended with code {done.returncode}"
-    return ""
+        return f"the {what} {command[0]} does not start: {reason}; set {what.upper()} to another"
+    return f"the {what} {command[0]} ended with code {code}" if code else ""
+
+
+@contextlib.contextmanager
+def _interrupts_are_its_own() -> Generator[None]:
+    """Ctrl+C, which the terminal sends to both, is the program's key and does not end the chat."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -23,7 +23,7 @@ class Page:
 
     def show(self, session: Session, info: EngineInfo | None) -> None:
         """Show the current branch of a session, at its end."""
-        name, mode = _name(session, info), self._mode
+        mode = self._mode
         pieces: list[Piece] = []
         if info is not None and info.is_demo:
             pieces.append(NoticePiece("Demo model", DEMO_NOTICE))
@@ -31,6 +31,7 @@ class Page:
         for entry in session.path_messages():
             at = self._clock.minute(entry.at)
             place = _place(entry, tree)
+            name = entry.model or _name(session, info)
             pieces += pieces_of(entry, name, at, mode, place, by_token=self._by_token)
         self._transcript.reset(pieces)
 
@@ -46,10 +47,12 @@ class Page:
         """Where an answer to come is shown, or the last one when it goes on."""
         number = session.tree().num_below(session.leaf) + 1
         place = f"{number} of {number}" if number > 1 else ""
+        name = _name(session, info)
         if goes_on:
-            self._take_away(session.leaf)
-            place = _place(session.messages[session.leaf], session.tree())
-        title = AnswerTitlePiece(_name(session, info), self._clock.minute(now()), place)
+            begun = session.messages[session.leaf]
+            self._take_away(begun.id)
+            place, name = _place(begun, session.tree()), begun.model or name
+        title = AnswerTitlePiece(name, self._clock.minute(now()), place)
         return AnswerView(self._transcript, title, self._mode, lambda: self._by_token)
 
     def _take_away(self, message_id: str) -> None:

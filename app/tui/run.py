@@ -14,6 +14,7 @@ from app.sessions.session import Session
 from app.sessions.store import SessionStore
 from app.trace.record import Recorder
 from app.tui.chat import ChatApp
+from app.tui.input_bytes import read_bytes_safely
 from app.tui.worker import SWITCH_SECONDS, EngineWorker
 from app.visible import visible
 from engine.settings.declared import Settings
@@ -62,6 +63,7 @@ def run_chat(
         LiveSettings.of(sources), store, history, worker, session,
         recorder=recorder, prompts=prompts, profiles=profiles,
     )  # fmt: skip
+    read_bytes_safely()
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:

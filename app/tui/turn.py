@@ -23,17 +23,25 @@ class Turn:
         view: the answer on the transcript.
         before: the end of the branch before the person asked.
         asked: the message that is answered; empty when an earlier one is answered again.
+        model: the name of who answers.
         goes_on: the answer at the end of the branch goes on, instead of a new one.
     """
 
     def __init__(
-        self, session: Session, view: AnswerView, before: str, asked: str, *, goes_on: bool = False
+        self,
+        session: Session,
+        view: AnswerView,
+        before: str,
+        asked: str,
+        *,
+        model: str,
+        goes_on: bool = False,
     ) -> None:
         self._session = session
         self._view = view
         self._before = before
         self._asked = asked
-        self._writer = session.go_on() if goes_on else session.start_answer()
+        self._writer = session.go_on() if goes_on else session.start_answer(model=model)
         view.belong_to(self._writer.id)
         view.begin_with(self._writer.begun)
         self._has_begun = False

@@ -33,6 +33,14 @@ def test_every_command_is_in_the_help():
     assert all(one.usage in help_text() for one in SLASH_COMMANDS)
 
 
+@pytest.mark.parametrize("cells", [40, 60, 80])
+def test_the_help_fits_a_narrow_terminal_and_cuts_no_word(cells):
+    text = help_text(cells)
+    assert all(len(line) < cells for line in text.split("\n"))
+    words = {word for one in SLASH_COMMANDS for word in f"{one.usage} {one.help}".split()}
+    assert words <= set(text.split())
+
+
 def test_a_live_setting_changes_and_says_so():
     settings = live()
     assert settings.set("temperature", "0.5") == "sampling.temperature is 0.5 (/set)."

@@ -28,6 +28,7 @@ class Load:
     waits: bool = False
     fails: str = ""
     script: Script = field(default_factory=Script)
+    model: str = "Qwen3.8-27B"
     go: threading.Event = field(default_factory=threading.Event)
     begun: int = 0
     engines: list[ScriptedEngine] = field(default_factory=list)
@@ -64,7 +65,7 @@ class FakeMenu:
 
     def opener(self, name):
         load = self.loads[name]
-        info = replace(INFO, profile=name, is_demo=False, model="Qwen3.8-27B")
+        info = replace(INFO, profile=name, is_demo=False, model=load.model)
 
         def open_it(on_progress, cancel):
             load.begun += 1

@@ -79,3 +79,13 @@ async def test_without_an_answer_it_is_said(seat):
         await s.idle()
         await s.send("/continue")
         assert "no answer here" in s.state
+
+
+async def test_an_answer_that_the_model_ended_keeps_its_record(seat):
+    async with seat(Script(answer="all of it"), REST) as s:
+        await talk(s, "question")
+        before = s.app.chat.session.path_messages()[-1]
+        await s.send("/continue")
+        await s.idle()
+        assert s.app.chat.session.path_messages()[-1] == before
+        assert "nothing to go on with" in s.state

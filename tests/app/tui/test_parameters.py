@@ -37,6 +37,8 @@ async def test_the_panel_names_the_defaults_of_the_checkpoint(seat):
         row = next(one for one in s.text.split("\n") if "presence penalty" in one)
         assert "1.5" in row
         assert "checkpoint" in row
+        row = next(one for one in s.text.split("\n") if "logit bias" in one)
+        assert "empty" in row
 
 
 async def test_a_value_is_used_by_the_next_message_and_shown_below(seat):

@@ -154,6 +154,25 @@ async def test_a_switch_waits_for_the_answer_in_progress(chat):
         assert "word12" in s.app.chat.session.path_messages()[1].content
 
 
+async def test_each_answer_stays_under_the_name_of_who_wrote_it(chat):
+    opening, _ = chat(fp8=Load(script=Script(answer="eight bits"), model="The other"))
+    async with opening as s:
+        await s.idle()
+        await s.send("hello")
+        await s.idle()
+        await s.send("/profile fp8")
+        await s.until(lambda: profile_of(s) == "fp8")
+        await s.idle()
+        await s.send("again")
+        await s.until(lambda: "eight bits" in s.text)
+        await s.idle()
+        s.app.chat.show()
+        kept = s.store.open(s.app.chat.session.id, write=False)
+        names = [one.model for one in kept.path_messages() if one.role != "user"]
+        assert names == ["Qwen3.8-27B", "The other"]
+        assert all(name in s.text for name in names)
+
+
 async def test_a_second_choice_takes_the_place_of_a_load_in_progress(chat):
     opening, loads = chat(beside=False, fp8=Load(waits=True), balanced=Load())
     async with opening as s:

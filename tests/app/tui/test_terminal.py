@@ -27,7 +27,9 @@ SLOW = {"answer": " ".join(f"word{n}" for n in range(2000)), "round_s": 0.03}
 class Terminal:
     """A chat in a pty with a pyte screen in front of it."""
 
-    def __init__(self, folder: Path, scripts: list[dict], columns: int = 100, rows: int = 30):
+    def __init__(
+        self, folder: Path, scripts: list[dict], columns: int = 100, rows: int = 30, **names: str
+    ):
         self.screen = pyte.Screen(columns, rows)
         self.stream = pyte.ByteStream(self.screen)
         self.raw = b""
@@ -35,7 +37,7 @@ class Terminal:
         fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.modes = termios.tcgetattr(side)
         self.fd, self.side = main, side
-        names = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TZ": "UTC"}
+        names |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "TZ": "UTC"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.app.tui.driver", str(folder), json.dumps(scripts)],
             stdin=side, stdout=side, stderr=side, cwd=ROOT, start_new_session=True,
@@ -82,8 +84,8 @@ class Terminal:
 def terminal(tmp_path):
     opened = []
 
-    def start(*scripts: dict, **size) -> Terminal:
-        opened.append(Terminal(tmp_path, list(scripts), **size))
+    def start(*scripts: dict, **options) -> Terminal:
+        opened.append(Terminal(tmp_path, list(scripts), **options))
         return opened[-1]
 
     yield start
@@ -153,3 +155,46 @@ def test_bytes_to_the_terminal_stay_modest_while_streaming(terminal):
     assert (len(t.raw) - before) / 2.0 < 250_000
     t.send("\x1b")
     t.until("stopped, the text is kept")
+
+
+def test_an_editor_that_is_not_there_leaves_the_chat_as_it_was(terminal):
+    t = terminal({"answer": "still here"}, EDITOR="/nowhere/editor", VISUAL="")
+    t.until("ready")
+    t.send("half a thought\x07")
+    t.until("the editor /nowhere/editor does not start")
+    t.send("\r")
+    t.until("still here")
+    t.send("\x11")
+    assert t.end() == 0
+    assert_sane(t)
+
+
+def test_an_interrupt_in_the_editor_is_the_editors(terminal, tmp_path):
+    editor = tmp_path / "editor.sh"
+    editor.write_text(
+        "trap 'echo written >$1; exit 0' INT\necho editing; while :; do sleep 0.1; done\n"
+    )
+    t = terminal({"answer": "still here"}, EDITOR=f"sh {editor}", VISUAL="")
+    t.until("ready")
+    t.send("\x07")
+    t.until("editing")
+    os.killpg(t.process.pid, signal.SIGINT)  # as the terminal does for Ctrl+C
+    t.until("written")
+    t.read(0.5)
+    t.send("\r")
+    t.until("still here")
+    t.send("\x11")
+    assert t.end() == 0
+
+
+def test_no_pasted_byte_is_a_key_or_the_end(terminal, tmp_path):
+    t = terminal({"answer": "still here"})
+    t.until("ready")
+    os.write(t.fd, b"\x1b[200~caf\xe9 \xff\x1b[31mred\x1b[0m\x11\nsecond line\x1b[201~")
+    t.until("second line")
+    t.send("\r")
+    t.until("still here")
+    t.send("\x11")
+    assert t.end() == 0
+    (file,) = tmp_path.rglob("sessions/*.jsonl")
+    assert "caf\N{REPLACEMENT CHARACTER} " in file.read_text("utf-8")
