@@ -61,9 +61,19 @@ def test_peak_is_never_below_now_and_outlives_it():
 def test_the_course_loses_no_token(num_rounds):
     rates = rates_with(*(a_round(n) for n in range(num_rounds)))
     course = rates.course
-    assert sum(course.bins) == pytest.approx(rates.num_tokens)
+    assert sum(course.bins.values()) == pytest.approx(rates.num_tokens)
     assert 1 <= len(course.values) <= COURSE_CELLS
     assert max(course.values) == pytest.approx(3 / 0.09)
+
+
+def test_rounds_out_of_order_and_without_end_keep_a_bounded_course():
+    endless = {**dict.fromkeys(PHASES, 0.0), "verify": 1e15}
+    rates = rates_with(
+        a_round(0, start_s=5.0), a_round(1, start_s=0.0), a_round(2, start_s=1e12),
+        a_round(3, start_s=6.0, ms=endless),
+    )  # fmt: skip
+    assert len(rates.course.bins) < 3000
+    assert 1 <= len(rates.course.values) <= COURSE_CELLS
 
 
 def test_positions_and_drafters_are_counted_from_rounds():
