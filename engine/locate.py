@@ -109,6 +109,7 @@ def _named_folder(
     if not folder.is_dir():
         raise CheckpointError(f"The model folder {folder} does not exist.", HOW_TO_GIVE)
     if is_overlay(folder):
+        _expect_finished(folder)
         base = _base_of(folder, model.base, profiles)
         return Choice(
             base, wanted or _fitting_profile(base, profiles, folder), is_demo=False, overlay=folder
@@ -125,6 +126,18 @@ def _named_folder(
 def is_overlay(folder: Path) -> bool:
     """Whether a folder holds weights but no config, so that they can only be parts of a model."""
     return not (folder / "config.json").exists() and any(folder.glob("*.safetensors"))
+
+
+def _expect_finished(folder: Path) -> None:
+    """Refuse what a stopped quantisation left: its config comes last, and it is no overlay."""
+    # imported only where part files are opened, so that other commands start at once
+    from engine.quantize.manifest import MANIFEST_NAME
+
+    if (folder / MANIFEST_NAME).exists():
+        raise CheckpointError(
+            f"{folder} holds a quantisation that is not finished: config.json is missing.",
+            "Give its 'qwen38 quantize' command again; it goes on where it was stopped.",
+        )
 
 
 def _base_of(folder: Path, named: Path | None, profiles: Mapping[str, Profile]) -> Path:

@@ -12,7 +12,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from engine.errors import ProfileError, nearest
+from engine.errors import ProfileError, SettingsError, nearest
+from engine.settings.declared import KNOWN
+from engine.settings.environment import expanded
+from engine.settings.registry import resolve
 from engine.types import DRAFTERS
 
 WeightFormat = Literal["bf16", "fp8_block", "nvfp4", "e4m3_row"]
@@ -21,6 +24,8 @@ FORMAT_BITS: dict[WeightFormat, int] = {"nvfp4": 4, "fp8_block": 8, "e4m3_row": 
 """Bits of a code, scales aside."""
 
 KV_FORMATS: tuple[str, ...] = ("bf16",)
+
+MEND = "Mend it or move it away."
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +117,12 @@ def read_profile(path: Path) -> Profile:
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        raise ProfileError(f"{path} does not read: {problem}.") from None
+    except RecursionError:
+        raise ProfileError(f"{path} does not read: it is nested too deep.", MEND) from None
+    except OSError as problem:
+        raise ProfileError(f"{path} does not read: {problem.strerror}.", MEND) from None
+    except ValueError as problem:  # no TOML, no UTF-8, or a number of thousands of digits
+        raise ProfileError(f"{path} does not read: {problem}.", MEND) from None
     reader = _Reader(path)
     reader.only(data, {"title", "about", "formats", "drafting", "kv", "weights", "settings"}, "")
     weights = reader.table(data, "weights")
@@ -164,17 +173,22 @@ def _read_folder(reader: "_Reader", weights: dict[str, Any]) -> str:
     """Where the files lie; ~ is the person's home, a relative path counts from the profile."""
     if "folder" not in weights:
         return ""
-    named = Path(reader.text(weights, "folder", "weights.")).expanduser()
+    named = expanded(reader.text(weights, "folder", "weights."))
     return str(reader.path.parent.absolute() / named)
 
 
 def _read_settings(reader: "_Reader", table: dict[str, Any]) -> dict[str, object]:
-    """Values by full setting name; whether the settings exist is the registry's to say."""
-    return {
+    """Values by full setting name, each of a setting that exists and takes the value."""
+    values: dict[str, object] = {
         f"{section}.{leaf}": value
         for section in table
         for leaf, value in reader.table(table, section, where="settings.").items()
     }
+    try:
+        resolve(KNOWN, [(str(reader.path), values)])
+    except SettingsError as problem:
+        raise ProfileError(problem.message, problem.mend) from None
+    return values
 
 
 @dataclass(frozen=True, slots=True)

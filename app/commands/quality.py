@@ -14,6 +14,7 @@ from app.output_file import check_output
 from app.report import FAILED, OK, say
 from app.streams import LoadLine, write_data
 from engine.errors import RequestError
+from engine.settings.environment import expanded
 
 STDOUT = Path("-")
 """Where ``--json`` writes when it names no file."""
@@ -76,8 +77,8 @@ def quality(
     from engine.quality.side import Source
     from engine.quality.texts import read_talks, read_text, texts_for
 
-    own = [read_text(one.expanduser()) for one in text or ()]
-    own_talks = [read_talks(one.expanduser()) for one in talks or ()]
+    own = [read_text(expanded(one)) for one in text or ()]
+    own_talks = [read_talks(expanded(one)) for one in talks or ()]
     texts = (*own, *own_talks) or texts_for(is_demo=first.choice.is_demo)
     loading = LoadLine()
     with StopOnSignal() as interrupt:

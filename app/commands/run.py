@@ -22,6 +22,7 @@ from app.trace.record import Recorder
 from engine.errors import RequestError
 from engine.records import TurnRecord
 from engine.settings.declared import Settings
+from engine.settings.environment import expanded
 from engine.types import (
     ChatEngine,
     EngineInfo,
@@ -136,7 +137,7 @@ def _read_ids_file(path: Path) -> bytes:
     if path == STDIN:
         return read_bounded(stdin_bytes(), "stdin")
     try:
-        with path.expanduser().open("rb") as file:
+        with expanded(path).open("rb") as file:
             return read_bounded(file, str(path))
     except FileNotFoundError:
         raise RequestError(f"The file {path} is missing.", "--ids names a file of ids.") from None

@@ -19,6 +19,7 @@ from app.trace.table import COMPARED, comparison_text, summary_text
 from app.trace.traced import TraceError
 from engine.errors import RequestError
 from engine.settings.declared import load_settings
+from engine.settings.environment import expanded
 
 Given = Annotated[str, typer.Argument(help="A trace, or the id of a session.", metavar="FILE")]
 
@@ -63,7 +64,7 @@ def find(wanted: str) -> Path:
     Raises:
         TraceError: there is neither.
     """
-    path = Path(wanted).expanduser()
+    path = expanded(wanted)
     if path.exists() or "/" in wanted or path.suffix:
         return path
     settings, _ = load_settings()

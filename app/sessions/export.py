@@ -8,6 +8,7 @@ from app.output_file import whole_file
 from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
 from app.sessions.store import SessionError
+from engine.settings.environment import expanded
 
 ENDINGS = {".md": "markdown", ".json": "json"}
 """Endings of files, and the format that each stands for."""
@@ -33,7 +34,7 @@ def export_to(session: Session, path: Path, kind: str = "", *, replace: bool = F
         raise SessionError(
             f"'{path.name}' does not say in which format.", "End the name in .md or .json."
         )
-    path, folder = path.expanduser(), session.path.parent
+    path, folder = expanded(path), session.path.parent
     if path.resolve().is_relative_to(folder.resolve()):
         raise SessionError(
             f"{path} lies in {folder}, where the conversations are kept.", "Give another folder."

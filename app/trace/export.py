@@ -15,6 +15,7 @@ from app.trace.read import TraceReader, read_turns
 from app.trace.record import Recorder
 from app.trace.traced import TracedTurn, TraceError
 from engine.errors import EngineError, OutputError, RequestError
+from engine.settings.environment import expanded
 
 ENDINGS = (".json", ".json.gz")
 HOW_TO_OPEN = "Open it at https://ui.perfetto.dev or with 'qwen38 trace'."
@@ -91,7 +92,7 @@ def export_present(recorder: Recorder | None, session: Session, wanted: str) -> 
     if recorder is None:
         raise TraceError("The trace is off.", "Start with --set trace.enabled=on.")
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    path = Path(wanted or f"qwen38-trace-{stamp}.json.gz").expanduser()
+    path = expanded(wanted or f"qwen38-trace-{stamp}.json.gz")
     recorder.follow(session.trace_path)
     sources = recorder.sources(whole=True)
     try:

@@ -25,6 +25,7 @@ from engine.quality.side import (
     Casts,
     Side,
     Source,
+    expect_readable,
     opened,
     progress_of,
 )
@@ -110,6 +111,7 @@ def judge(
         raise RequestError(
             f"Windows of {window_tokens} tokens are asked for, expected 1 to {CONTEXT_TOKENS}."
         )
+    expect_readable(candidate)
     prompts = PROMPTS if answer_tokens else ()
     with opened(_narrowed(reference), on_load, stop, count_casts=count_casts) as side:
         kept = _read_reference(side, texts, window_tokens, progress, stop)

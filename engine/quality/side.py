@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 
 from engine.errors import CancelledError, RequestError
 from engine.locate import Choice
+from engine.model.checkpoint import match_checkpoint
+from engine.model.config_file import read_config
 from engine.model.state import State
 from engine.open import open_engine
 from engine.quality.casts import CountedCasts
 from engine.quality.forced import OnPassage
 from engine.settings.declared import Settings
+from engine.text.tokenizer import Tokenizer
 from engine.turn.local import LocalEngine
 from engine.turn.turn import Machine
 from engine.types import EngineInfo, LoadProgressed, Message, Request, TurnEnded
@@ -111,6 +114,18 @@ def expect_not_stopped(stop: threading.Event) -> None:
     """Raise `CancelledError` once the person has stopped the comparison."""
     if stop.is_set():
         raise CancelledError("The comparison was stopped; nothing was decided.")
+
+
+def expect_readable(source: Source) -> None:
+    """Refuse a model that is no such before another one is read at length; reads headers only.
+
+    Raises:
+        CheckpointError: config, tokenizer or the headers of the weights are refused.
+    """
+    folder = source.choice.path
+    config = read_config(folder)
+    Tokenizer.load(folder, config.vocab_size)
+    match_checkpoint(folder, config, source.choice.overlay)
 
 
 @contextmanager

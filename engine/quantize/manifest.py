@@ -83,11 +83,14 @@ class Manifest:
                 str(data["finished"]),
                 {name: _part(one) for name, one in parts.items()},
             )
-        except (CheckpointError, KeyError, TypeError, AttributeError) as problem:
-            raise RequestError(
-                f"{path} does not read as the record of a quantisation: {problem}.",
-                "Give another folder for the result, or empty this one.",
-            ) from None
+        except CheckpointError as problem:
+            why = problem.message.rstrip(".")  # what mends a download mends no record of ours
+        except (KeyError, TypeError, AttributeError) as problem:
+            why = str(problem)
+        raise RequestError(
+            f"{path} does not read as the record of a quantisation: {why}.",
+            "Give another folder for the result, or empty this one.",
+        )
 
     def as_json(self) -> str:
         """The manifest as it lies on disk."""

@@ -12,14 +12,19 @@ def own_variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
 
 
+def expanded(path: str | Path) -> Path:
+    """``path`` with ~ as the person's home; a ~NAME that is nobody's stays, as in a shell."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises for ~NAME
+
+
 def hugging_face_cache() -> Path:
     """The Hugging Face hub cache folder, by the rules of huggingface_hub (it may not exist)."""
     if hub := os.environ.get("HF_HUB_CACHE"):
-        return Path(hub).expanduser()
+        return expanded(hub)
     if home := os.environ.get("HF_HOME"):
-        return Path(home).expanduser() / "hub"
+        return expanded(home) / "hub"
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return Path(cache).expanduser() / "huggingface" / "hub"
+    return expanded(cache) / "huggingface" / "hub"
 
 
 def no_color() -> bool:

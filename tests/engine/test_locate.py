@@ -9,6 +9,7 @@ import pytest
 from engine.errors import CheckpointError, ProfileError
 from engine.locate import cached_snapshot, choose
 from engine.profile import load_profiles
+from engine.quantize.manifest import MANIFEST_NAME
 from engine.settings.declared import ModelSettings, Settings
 from tests.engine.model.checkpoints import write_checkpoint
 from tests.engine.model.layouts import write_layout
@@ -87,6 +88,17 @@ def test_a_folder_that_is_no_checkpoint_is_refused(cache, tmp_path, made):
         folder.mkdir()
     with pytest.raises(CheckpointError, match=str(folder)):
         choose(wanting(dir=folder), load_profiles())
+
+
+@pytest.mark.parametrize("has_base", [False, True])
+def test_a_quantisation_that_was_stopped_is_no_overlay(cache, tmp_path, has_base):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "head.safetensors").touch()
+    (out / MANIFEST_NAME).write_text("{}")
+    base = write_checkpoint(tmp_path / "base") if has_base else None
+    with pytest.raises(CheckpointError, match="'qwen38 quantize' command again"):
+        choose(wanting(dir=out, base=base), load_profiles())
 
 
 def test_a_file_is_no_folder(cache, tmp_path):

@@ -63,6 +63,10 @@ def test_two_profiles_of_one_name_are_refused(tmp_path):
         ('title = "Mine"', "title = ", "does not read"),
         ('repositories = ["a/b"]', "embedded = 3", "weights.embedded.*3"),
         ('repositories = ["a/b"]', 'embedded = "../x"', "weights.embedded.*beside the profiles"),
+        ('title = "Mine"', f"title = {'9' * 5000}", "does not read.*Mend it"),
+        ('title = "Mine"', f"title = {'[' * 5000}", "nested too deep"),
+        ("[kv]", "[settings.draft]\ndrafterr = 1\n[kv]", "'draft.drafterr'.*'draft.drafter'"),
+        ("[kv]", "[settings.draft]\ntokens = 99\n[kv]", "'draft.tokens' is 99"),
         ("[kv]", "[settings]\nseed = 1\n[kv]", r"settings.seed.*a table \[settings.seed\]"),
     ],
 )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.errors import CancelledError, RequestError
+from engine.errors import CancelledError, CheckpointError, RequestError
 from engine.locate import Choice
 from engine.model import decoder
 from engine.profile import load_profiles
@@ -150,6 +150,16 @@ def test_a_candidate_with_another_tokenizer_is_refused(folders, tmp_path):
     path.write_text(json.dumps(definition))
     with pytest.raises(RequestError, match="tokenizer reads the text 'one' as other tokens"):
         compared(source(folders / "right"), source(tmp_path / "other"))
+
+
+def test_a_candidate_that_does_not_open_is_refused_before_the_reference_is_read(folders, tmp_path):
+    shutil.copytree(folders / "right", tmp_path / "cut")
+    weights = min((tmp_path / "cut").glob("*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-1])
+    said = []
+    with pytest.raises(CheckpointError, match="cut"):
+        compared(source(folders / "right"), source(tmp_path / "cut"), progress=said.append)
+    assert said == []
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,10 @@ def test_a_record_that_does_not_read(text, source, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / MANIFEST_NAME).write_text(text)
-    assert "does not read" in refused(RequestError, source, out)
+    said = refused(RequestError, source, out)
+    assert "does not read" in said
+    assert "Download" not in said, "it was never one"
+    assert ".." not in said
 
 
 def test_two_runs_in_one_folder(source, tmp_path):
