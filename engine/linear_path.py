@@ -171,6 +171,8 @@ def warm_up(machine: Machine, memory: Memory) -> None:
         model.logits(hidden)
         if memory.mtp is not None:
             memory.mtp.warm_up(hidden)
+        if memory.dflash is not None:
+            memory.dflash.warm_up(memory.state.max_tokens)
         if model.device.type == "cuda":
             torch.cuda.synchronize()
         model.take_captured()  # nobody waited for these
