@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -168,7 +169,9 @@ class Dflash:
         near = next(one for one in self._windows if one >= min(state.length, max(self._windows)))
         self._run(state, ("block", near), partial(self._propose, self._windows[near], state))
         found = self._found.cpu()  # one copy, which waits for the block
-        return Lattice(found[:, 0].tolist(), found[:, 1:].view(torch.float32).tolist())
+        ids: Any = found[:, 0].tolist()
+        scores: Any = found[:, 1:].view(torch.float32).tolist()
+        return Lattice(ids, scores)
 
     def _run(
         self, state: DflashState, key: tuple[str | int, ...], launch: Callable[[], None]

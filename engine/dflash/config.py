@@ -164,7 +164,7 @@ def _num_layers(outer: ConfigFields) -> int:
     num_layers = outer.count("num_hidden_layers")
     if num_layers > MAX_LAYERS:
         raise outer.error("num_hidden_layers", num_layers, f"at most {MAX_LAYERS} layers")
-    kinds = outer.data.get("layer_types")
+    kinds: object = outer.data.get("layer_types")
     if kinds != ["sliding_attention"] * num_layers:
         raise outer.error("layer_types", kinds, f"{num_layers} times 'sliding_attention'")
     return num_layers
