@@ -50,7 +50,7 @@ def dflash_bytes(
         },
         passing={
             "waiting rows": 2 * (MAX_WAITING_ROWS + chunk_tokens) * row,
-            "dflash2": _block_bytes(config),
+            "blocks": _block_bytes(config),
         },
         # what is packed or rounded stands beside its source, and a group beside its members
         workspace=3 * 2 * largest if packed else 0,
