@@ -12,6 +12,7 @@ from engine.dflash.checkpoint import open_dflash
 from engine.draft.dflash import likeliest, walk
 from engine.errors import RequestError
 from engine.model.config import SHAPE_DEMO
+from engine.model.draft_head import DraftHead
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
 from engine.open import HELD_FORMATS
@@ -155,6 +156,27 @@ def test_weights_that_are_no_numbers_propose_nothing(tmp_path, model, name):
     lattice = lattice_of(source, read(model, source, 9), 5)
     assert walk(lattice, 7) == []
     assert likeliest(lattice, 7) == ([], [])
+
+
+def test_a_head_over_some_ids_proposes_those_with_their_own_codes(tmp_path, model):
+    values = dflash_values()
+    source = attached(model, tmp_path / "drafter", tensors=values)
+    tapped = read(model, source, 30)
+    kept = torch.cat((torch.arange(0, 900, 3), torch.arange(6000, 6144)))
+    source.drafter._head = DraftHead(model.weights.head[kept], kept.int())
+    lattice = lattice_of(source, tapped, 5)
+    logits, projected = block_scores(
+        DEMO_DRAFTER, values, model.weights.embedding, model.weights.head, tapped, 5
+    )
+    assert {one for ids in lattice.ids for one in ids} <= set(kept.tolist())
+    for place, (ids, scores) in enumerate(zip(lattice.ids, lattice.scores, strict=True)):
+        least = logits[place][kept].topk(18).values[-1]
+        assert logits[place][ids].min() >= least
+        before = lattice.ids[place - 1] if place else [5] * 16
+        wanted = torch.stack(
+            [logits[place][ids] + followed(values, projected[place], one, ids) for one in before]
+        )
+        torch.testing.assert_close(torch.tensor(scores).double(), wanted, rtol=0.0, atol=MOVED)
 
 
 @pytest.mark.parametrize("stored", ["bf16", "nvfp4"])

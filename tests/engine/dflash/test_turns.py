@@ -3,6 +3,7 @@
 import hashlib
 import threading
 from functools import cache
+from itertools import cycle
 
 import pytest
 import torch
@@ -36,15 +37,19 @@ class Talk:
     """An engine with a drafter; ``num_tokens`` is how long its answers are, to keep tests short."""
 
     def __init__(self, folder, *, packed: bool):
-        self.num_tokens = 16 if packed else 96
-        packer = Packer(Launching((9, 0))) if packed else None
+        self.num_tokens = 12 if packed else 48
+        on_gpu = packed and torch.cuda.is_available()
+        capability = torch.cuda.get_device_capability() if on_gpu else (9, 0)
+        launching = Launching(capability, overlap=on_gpu)
+        packer = Packer(launching) if packed else None
         formats = Formats("nvfp4", "fp8_block", "e4m3_row", "e4m3_row", "nvfp4")
         formats = formats if packed else HELD_FORMATS
-        model = random_model(SHAPE_DEMO, formats, device="cpu", seed=3, packer=packer)
+        device = "cuda" if on_gpu else "cpu"
+        model = random_model(SHAPE_DEMO, formats, device=device, seed=3, packer=packer)
         checkpoint = open_dflash(write_dflash(folder / "drafter"), SHAPE_DEMO)
         self.source = attach_dflash(
             model, checkpoint, on_progress=None, cancel=threading.Event(),
-            packer=Packer(Launching((9, 0))) if packed else None, stored="bf16",
+            packer=Packer(launching) if packed else None, stored="bf16",
         )  # fmt: skip
         self.engine = local_engine(
             model, write_text_files(folder), verifier=RowsVerifier(model) if packed else None,
@@ -80,7 +85,7 @@ def walk(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """Rows together, by the kernels' references over packed weights."""
+    """Rows together, over packed weights: by captured kernels on a GPU, here by references."""
     talk = Talk(tmp_path_factory.mktemp("rows"), packed=True)
     yield talk
     talk.engine.close()
@@ -115,11 +120,11 @@ def test_drafting_changes_no_bit(talk, monkeypatch, prompt, sampling, shape):
     """The drafter is told the truth of up to three places, so that rounds take some and not all."""
     wanted = talk.plain(prompt, sampling)
     drafter, truth = talk.source.drafter, list(wanted.token_ids)
-    propose = drafter.propose
+    propose, num_right = drafter.propose, cycle((2, 0, 3, 1))
 
     def informed(token_id, state):
         done = state.length - len(PROMPTS[prompt]) + 1
-        return told(propose(token_id, state), truth[done : done + 7], done % 4)
+        return told(propose(token_id, state), truth[done : done + 7], next(num_right))
 
     monkeypatch.setattr(drafter, "propose", informed)
     got = talk.answer(prompt, sampling, drafter="dflash2", draft_shape=shape)
@@ -132,7 +137,7 @@ def test_drafting_changes_no_bit(talk, monkeypatch, prompt, sampling, shape):
     assert most == 8 if shape == "chain" else 8 < most <= 16
     accepted = [one.accepted for one in rounds]
     assert sum(accepted) > talk.num_tokens // 6
-    assert 0 in accepted
+    assert {0, 2} <= set(accepted)
     own = drafter.moved_bytes(rounds[0].context_tokens)
     assert rounds[0].num_bytes["drafter"] == own > drafter.weight_bytes // 2
 
@@ -143,7 +148,7 @@ def test_a_drafter_that_nobody_tells_changes_no_bit(walk, shape):
     got = walk.answer(1, SEEDED, drafter="dflash2", draft_shape=shape)
     assert (got.token_ids, digest(got)) == (wanted.token_ids, digest(wanted))
     whole = [one for one in got.rounds if one.rows == (16 if shape == "tree" else 8)]
-    assert len(whole) > 60
+    assert len(whole) > 30
     assert {one.shape for one in whole} == {"tree" if shape == "tree" else "chain"}
 
 
@@ -205,6 +210,16 @@ def test_a_conversation_that_goes_back_and_branches_keeps_its_context(talk):
     assert branch.reused_tokens == len(longer) - 4
     assert {one.drafter for one in branch.rounds} == {"dflash2"}
     expect_same_context(talk, branch)
+
+
+def test_a_block_repeats_itself(talk):
+    """On a GPU the first is launched kernel by kernel, and the second one graph."""
+    talk.answer(0, GREEDY, drafter="off", max_tokens=2)
+    rows = talk.engine._memory.dflash
+    first = rows.propose(5)
+    assert rows.propose(5) == first
+    assert rows.propose(6) != first
+    assert rows.propose(5) == first
 
 
 def test_a_failure_in_mid_turn_leaves_a_drafter_that_begins_anew(walk, monkeypatch):
