@@ -17,6 +17,7 @@ from app.commands import (
     bench_kernels,
     bench_prefill,
     bench_round,
+    bench_ui,
     chat,
     check,
     doctor,
@@ -110,6 +111,7 @@ cli.add_typer(session_commands, name="sessions")
 bench_commands.command("round")(_ends_well(bench_round.bench_round))
 bench_commands.command("kernels")(_ends_well(bench_kernels.bench_kernels))
 bench_commands.command("prefill")(_ends_well(bench_prefill.bench_prefill))
+bench_commands.command("ui")(_ends_well(bench_ui.bench_ui))
 bench_commands.command("ab")(_ends_well(bench_ab.bench_ab))
 cli.add_typer(bench_commands, name="bench")
 

@@ -13,7 +13,10 @@ OF_A_CONVERSATION = tuple(
     name
     for name, one in KNOWN.items()
     if one.when == "live"
-    and (name.split(".")[0] in ("sampling", "draft") or name in ("chat.thinking", "chat.effort"))
+    and (
+        name.split(".")[0] in ("sampling", "draft")
+        or name in ("chat.thinking", "chat.effort", "chat.thinking_budget")
+    )
 )
 """Settings of how an answer is made: each conversation keeps its own."""
 

@@ -15,6 +15,7 @@ from engine.draft.prices import Prices, shipped_prices
 from engine.draft.routed import Routing
 from engine.errors import CheckpointError, SettingsError
 from engine.linear_path import LinearPath, choose_linear_path, warm_up
+from engine.load_steps import LoadSteps
 from engine.locate import Choice
 from engine.measure import read_bandwidth_gbps
 from engine.model.checkpoint import Checkpoint, open_checkpoint
@@ -94,11 +95,12 @@ def open_engine(
         )  # fmt: skip
         plan.expect_fit()
         packer = path.new_packer()
+        progress = LoadSteps(on_progress)
         model = load_weights(
             checkpoint,
             generation,
             device=device,
-            on_progress=on_progress,
+            on_progress=progress,
             cancel=cancel,
             expand=settings.model.hold == "bf16",
             packer=packer,
@@ -115,6 +117,8 @@ def open_engine(
         if device == "cuda":
             notices = (*notices, tile_notice(torch.cuda.get_device_capability()), said)
         notices = tuple(one for one in notices if one)
+        if path.is_packed:
+            progress.go_on("kernels are compiled, rounds captured")
         return engine_of(
             model, tokenizer, template, choice, path, max_context_tokens, arithmetic, notices,
             routing=routing_of(settings.draft, path, choice.profile),

@@ -58,6 +58,7 @@ class Sampling:
 class Request:
     """One turn to generate.
 
+    An answer as the last of ``messages`` is unfinished: what is generated goes on behind it.
     ``prompt_ids`` given means the ids are fed as they are and ``messages`` is ignored.
     ``num_draft_tokens`` None leaves it to the drafter. ``replay_ids`` is what the ``replay``
     drafter proposes. ``keep_logits`` collects the fp32 logits [vocab] of every generated position,
@@ -82,6 +83,12 @@ class Request:
     replay_ids: tuple[int, ...] = ()
     keep_logits: bool = False
     ignore_stop_ids: bool = False
+
+    @property
+    def unfinished(self) -> Message | None:
+        """The answer that is to go on, if there is one."""
+        last = self.messages[-1] if self.messages and self.prompt_ids is None else None
+        return last if last is not None and last.role == "assistant" else None
 
 
 @dataclass(frozen=True, slots=True)

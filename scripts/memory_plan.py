@@ -31,15 +31,15 @@ def main() -> int:
     engine, plan = random_engine(
         arguments.shape, arguments.profile, "cuda", arguments.context, arguments.snapshot_mb
     )
-    torch.cuda.empty_cache()  # what drawing the weights took
+    torch.cuda.empty_cache()  # what drawing the weights took, and measuring the bandwidth
     torch.cuda.reset_peak_memory_stats()
     _told("opened", free_at_first)
     for part, size in plan.parts.items():
         print(f"  planned {part:<14}{size / 1e6:>12.1f} MB")
     ids = tuple(5 + (7 * one) % 997 for one in range(arguments.prompt))
-    for number, drafter in enumerate(("auto", "mtp", "lookup", "off", "auto", "mtp")):
-        cut = len(ids) - 37 * number  # as after an edit
-        prompt = (*ids[:cut], *(11 + number for _ in range(30)))
+    prompt: tuple[int, ...] = ()
+    for number, drafter in enumerate(("auto", "mtp", "lookup", "off") * 3):
+        prompt = (*prompt, *ids[: 300 if number else None], 11 + number)
         request = Request(
             prompt_ids=prompt, drafter=drafter, max_tokens=24,
             sampling=Sampling(temperature=0.8, top_p=0.95, seed=number, presence_penalty=0.5),
@@ -47,7 +47,9 @@ def main() -> int:
         *_, end = engine.generate(request, threading.Event())
         assert isinstance(end, TurnEnded)
         record = end.record
-        print(f"{drafter}: {record.reused_tokens} reused, {record.error or record.finish_reason}")
+        prompt = (*prompt, *record.token_ids)
+        told = record.error or record.finish_reason
+        print(f"{drafter}: {len(prompt)} tokens, {record.reused_tokens} reused, {told}")
         _told(f"  after {drafter}", free_at_first)
     peak = torch.cuda.max_memory_allocated()
     off = peak / plan.needed - 1

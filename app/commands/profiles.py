@@ -89,7 +89,7 @@ def _table(profile: Profile, expected: "Expected") -> dict[str, Any]:
     }
 
 
-HEADING = f"{'name':<10} {'memory':>9} {'a round':>9} {'tok/s':>12}  files"
+HEADING = f"{'name':<10} {'memory':>9} {'a round':>9} {'tok/s':>15}  files"
 
 
 def _stored_formats(expected: "Expected") -> str:
@@ -110,13 +110,17 @@ def _line(table: dict[str, Any]) -> str:
         files = f"{files}, does not fit" if table["state"] == "missing" else "here, does not fit"
     return (
         f"{visible(table['name']):<10} {table['memory_bytes'] / 1e9:>6.1f} GB "
-        f"{table['early_round_bytes'] / 1e9:>6.2f} GB {_speed(table):>12}  {files}"
+        f"{table['early_round_bytes'] / 1e9:>6.2f} GB {_speed(table):>15}  {files}"
     )
 
 
 def _speed(table: dict[str, Any]) -> str:
     timed = table["timed_tok_s"]
-    return f"{timed:.1f}" if timed is not None else f"at most {table['most_tok_s']:.1f}"
+    return _rate(timed) if timed is not None else f"at most {_rate(table['most_tok_s'])}"
+
+
+def _rate(tok_s: float) -> str:
+    return f"{tok_s:.1f}" if tok_s < 1000 else f"{tok_s:,.0f}"
 
 
 def _notes(tables: list[dict[str, Any]]) -> list[str]:
@@ -169,10 +173,10 @@ def _page(table: dict[str, Any]) -> list[str]:
 def _expected(table: dict[str, Any]) -> list[str]:
     """Tokens a second: what the bandwidth allows, and what was timed where somebody did."""
     most = (
-        f"speed       at most {table['most_tok_s']:.1f} tokens a second without drafts, behind "
+        f"speed       at most {_rate(table['most_tok_s'])} tokens a second without drafts, behind "
         f"{table['early_tokens']:,} tokens: {table['early_round_bytes'] / 1e9:.2f} GB a round, as "
         f"held here, at the {table['read_gb_s']:.1f} GB/s measured now"
     )
     if table["timed_tok_s"] is None:
         return [most]
-    return [most, f"timed       {table['timed_tok_s']:.1f}, by {table['timed_source']}"]
+    return [most, f"timed       {_rate(table['timed_tok_s'])}, by {table['timed_source']}"]

@@ -32,7 +32,13 @@ def quality(
     *,
     text: Annotated[
         list[Path] | None,
-        typer.Option(help="Your own text, UTF-8; may be repeated. Without it two that ship."),
+        typer.Option(
+            help="Your own text, UTF-8; may be repeated. Without it two that ship.", metavar="FILE"
+        ),
+    ] = None,
+    talks: Annotated[
+        list[Path] | None,
+        typer.Option(help="Your own exchanges, lines 'Q: ' and 'A: '.", metavar="FILE"),
     ] = None,
     answer_tokens: Annotated[
         int, typer.Option(help="Longest free answer; 0 writes none.", min=0)
@@ -52,9 +58,10 @@ def quality(
 ) -> int:
     """Compare a candidate's weights with a reference's.
 
-    Held-out loss on prose and code, how often both choose the same token, and repetition in free
-    answers. The report is Markdown on stdout. Exit code 1 when the loss rises by more than 0.05
-    nats on the worse text, or when only the candidate goes round in circles.
+    Held-out loss on prose and code (of the demo: on simple exchanges), how often both choose the
+    same token, and repetition in free answers. The report is Markdown on stdout. Exit code 1 when
+    the loss rises by more than 0.05 nats on the worse text, or when only the candidate goes round
+    in circles.
     """
     if candidate is None and candidate_profile is None:
         raise RequestError(
@@ -67,9 +74,11 @@ def quality(
     from engine.quality.gate import judge
     from engine.quality.report import as_json, as_markdown
     from engine.quality.side import Source
-    from engine.quality.texts import read_text, shipped_texts
+    from engine.quality.texts import read_talks, read_text, texts_for
 
-    texts = [read_text(one.expanduser()) for one in text] if text else shipped_texts()
+    own = [read_text(one.expanduser()) for one in text or ()]
+    own_talks = [read_talks(one.expanduser()) for one in talks or ()]
+    texts = (*own, *own_talks) or texts_for(is_demo=first.choice.is_demo)
     loading = LoadLine()
     with StopOnSignal() as interrupt:
         try:

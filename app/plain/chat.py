@@ -14,7 +14,7 @@ from app.plain.spoken import FIRST_LINE
 from app.plain.spoken import PROMPT as SPOKEN_PROMPT
 from app.plain.state import PlainState
 from app.profile_menu import ProfileMenu
-from app.report import OK, say
+from app.report import FAILED, OK, say
 from app.sessions.history import PromptHistory
 from app.slash import message_text, parse_slash
 from app.streams import is_terminal
@@ -89,6 +89,10 @@ def talk(state: PlainState, reader: Reader) -> int:
             return outcome.exit_code
     if state.session.messages and state.session.is_saved and state.settings.chat.save:
         say(f"The conversation is kept: qwen38 chat --resume {state.session.id}")
+    if not state.session.is_saved:
+        session = state.session
+        say(f"The conversation was not saved: {session.disk_problem} ({session.path}).")
+        return FAILED
     return OK
 
 
@@ -99,11 +103,14 @@ def send(state: PlainState, text: str) -> Outcome:
     return answer(state, before)
 
 
-def answer(state: PlainState, before: str) -> Outcome:
-    """Answer the end of the current branch; refused, the conversation goes on from ``before``."""
+def answer(state: PlainState, before: str, *, goes_on: bool = False) -> Outcome:
+    """Answer the end of the current branch; refused, the conversation goes on from ``before``.
+
+    ``goes_on``: an answer stands there already, and is to go on.
+    """
     session = state.session
     request = request_of(state.settings, state.engine.info, session.request_messages())
-    writer = session.start_answer()
+    writer = session.go_on() if goes_on else session.start_answer()
     if state.recorder is not None:
         state.recorder.follow(session.trace_path)
     outcome = stream_answer(
@@ -129,7 +136,9 @@ def _take(state: PlainState, line: str) -> Outcome | None:
     step = act(state, *found)
     if step == "leave":
         return None
-    return answer(state, before) if step == "answer" else Outcome(OK)
+    if step == "prompt":
+        return Outcome(OK)
+    return answer(state, before, goes_on=step == "go on")
 
 
 def _reader(state: PlainState) -> Reader:

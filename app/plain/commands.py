@@ -25,8 +25,8 @@ from app.visible import visible_line
 from engine.errors import RequestError
 from engine.settings.declared import KNOWN
 
-Next = Literal["prompt", "answer", "leave"]
-"""What comes after a command: the prompt, an answer to the end of the branch, or the end."""
+Next = Literal["prompt", "answer", "go on", "leave"]
+"""After a command: the prompt, an answer to the end of the branch, more of it, or the end."""
 
 LINE_CELLS = 70
 
@@ -156,6 +156,16 @@ def _redo(state: PlainState, argument: str) -> Next:
     return "answer"
 
 
+def _continue(state: PlainState, _argument: str) -> Next:
+    path = state.session.path_messages()
+    if not path or path[-1].role != "assistant":
+        raise RequestError("There is no answer to go on with.")
+    if path[-1].content or path[-1].reasoning:
+        return "go on"
+    state.session.select(path[-1].parent)
+    return "answer"
+
+
 def _branch(state: PlainState, argument: str) -> None:
     _, leaf = branch_meant(state.session, argument)
     state.session.select(leaf)
@@ -245,6 +255,7 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "thoughts": _thoughts,
     "edit": _edit,
     "redo": _redo,
+    "continue": _continue,
     "branch": _branch,
     "tree": _tree,
     "now": _on_the_screen,

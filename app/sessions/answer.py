@@ -16,11 +16,15 @@ PART_SECONDS = 2.0
 
 
 class AnswerWriter:
-    """An answer that grows: parts go to disk at most every two seconds, the end at once."""
+    """An answer that grows: parts go to disk at most every two seconds, the end at once.
+
+    It may have begun before: then what comes goes on behind what it says already.
+    """
 
     def __init__(self, session: "Session", message_id: str) -> None:
         self.id = message_id
         self._session = session
+        self.begun = session.messages[message_id]
         self._pending: dict[Channel, list[str]] = {"answer": [], "thinking": []}
         self._written_at = time.monotonic()
 
@@ -36,6 +40,14 @@ class AnswerWriter:
         The record's text wins over what was streamed: a stop string may have cut it.
         """
         is_whole = record.finish_reason in ("stop", "stop_string")
+        begun = self.begun
+        goes_on = bool(begun.content or begun.reasoning)
+        record = replace(
+            record,
+            text=begun.content + record.text,
+            reasoning=begun.reasoning + record.reasoning,
+            token_chars=() if goes_on else record.token_chars,
+        )
         entry = replace(
             self._session.messages[self.id],
             content=record.text,
@@ -56,8 +68,16 @@ class AnswerWriter:
             reasoning=entry.reasoning + thinking,
             state="stopped",
             reason=reason or "interrupted",
+            record=None,
         )
         return self._session.finish_answer(entry, None)
+
+    def take_back(self, reason: str) -> None:
+        """The answer did not begin, or did not go on: leave what was there before."""
+        if self.begun.content or self.begun.reasoning:
+            self._session.finish_answer(self.begun, self.begun.record)
+        else:
+            self.abort(reason)
 
     def _flush(self) -> None:
         answer, thinking = self._take_pending()

@@ -160,6 +160,17 @@ class Session:
         self._write({"type": "start", "id": entry.id, "parent": entry.parent, "at": entry.at})
         return AnswerWriter(self, entry.id)
 
+    def go_on(self) -> AnswerWriter:
+        """Go on with the answer at the end of the current branch.
+
+        Raises:
+            KeyError: no answer stands there.
+        """
+        entry = self.messages[self.leaf]
+        if entry.role != "assistant":
+            raise KeyError(self.leaf)
+        return AnswerWriter(self, entry.id)
+
     def select(self, leaf: str) -> None:
         """Make ``leaf`` the end of the current branch; `ROOT` is before the first message.
 

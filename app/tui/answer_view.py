@@ -21,7 +21,7 @@ from app.visible import visible
 from engine.records import TurnRecord
 
 STOPPED = {
-    "cancelled": "stopped, the text is kept",
+    "cancelled": "stopped, the text is kept: /continue goes on",
     "length": "reached the longest answer (sampling.max_tokens)",
     "context_full": "the context is full: begin a new conversation with Ctrl+N",
     "interrupted": "cut off",
@@ -34,7 +34,11 @@ class AnswerView:
     """The pieces of the answer in progress."""
 
     def __init__(
-        self, transcript: Transcript, name: str, at: str, mode: str, by_token: Callable[[], bool]
+        self,
+        transcript: Transcript,
+        title: AnswerTitlePiece,
+        mode: str,
+        by_token: Callable[[], bool],
     ) -> None:
         self._by_token = by_token
         self._transcript = transcript
@@ -45,7 +49,7 @@ class AnswerView:
         self._blocks: list[BlockPiece] = []
         self._text: list[str] = []
         self._message_id = ""
-        self._title = AnswerTitlePiece(name, at)
+        self._title = title
         transcript.append(self._title, self._thinking, self._tail)
 
     def belong_to(self, message_id: str) -> None:
@@ -53,6 +57,14 @@ class AnswerView:
         self._message_id = message_id
         for piece in (self._title, self._thinking, self._tail):
             piece.message_id = message_id
+
+    def begin_with(self, entry: MessageEntry) -> None:
+        """Show what an answer that goes on says already."""
+        if entry.reasoning:
+            self._thinking.feed(visible(entry.reasoning))
+            self._tail.gap = 1
+        if entry.content:
+            self.write(entry.content)
 
     def think(self, text: str, seconds: float) -> None:
         """Show more thinking."""
@@ -119,26 +131,36 @@ class AnswerView:
 
 
 def pieces_of(
-    entry: MessageEntry, name: str, at: str, mode: str, *, by_token: bool = False
+    entry: MessageEntry,
+    name: str,
+    at: str,
+    mode: str,
+    place: str = "",
+    *,
+    by_token: bool = False,
 ) -> list[Piece]:
-    """The pieces of a message that is complete; ``by_token`` marks how its tokens came."""
+    """The pieces of a message that is complete.
+
+    Args:
+        entry: the message.
+        name: who answered.
+        at: when it was written, as it is shown.
+        mode: how thinking is shown.
+        place: which of the messages beside each other it is; empty when it stands alone.
+        by_token: mark how the answer's tokens came.
+    """
     if entry.role == "user":
-        pieces = _prompt_of(entry, at)
+        pieces: list[Piece] = [PromptPiece(entry.content, at, place)]
     else:
-        pieces = _answer_of(entry, name, at, mode, by_token=by_token)
+        title = AnswerTitlePiece(name, at, place)
+        pieces = [title, *_answer_of(entry, mode, by_token=by_token)]
     for piece in pieces:
         piece.message_id = entry.id
     return pieces
 
 
-def _prompt_of(entry: MessageEntry, at: str) -> list[Piece]:
-    return [PromptPiece(entry.content, at)]
-
-
-def _answer_of(
-    entry: MessageEntry, name: str, at: str, mode: str, *, by_token: bool
-) -> list[Piece]:
-    pieces: list[Piece] = [AnswerTitlePiece(name, at)]
+def _answer_of(entry: MessageEntry, mode: str, *, by_token: bool) -> list[Piece]:
+    pieces: list[Piece] = []
     if entry.reasoning:
         pieces.append(ThinkingPiece(mode, entry.reasoning))
     gap = 1 if entry.reasoning else 0

@@ -16,6 +16,7 @@ class BranchCommands:
         self._chat = chat
         self.table: dict[str, Callable[[str], None]] = {
             "redo": self._redo,
+            "continue": self._continue,
             "edit": self._edit,
             "branch": self._branch,
             "tree": self._tree,
@@ -24,6 +25,11 @@ class BranchCommands:
     def _redo(self, argument: str) -> None:
         if self._is_free():
             self._chat.answer_again(prompt_meant(self._chat.session, argument).id)
+
+    def _continue(self, argument: str) -> None:
+        del argument
+        if self._is_free() and not self._chat.go_on():
+            self._window.hint("there is no answer here to go on with")
 
     def _edit(self, argument: str) -> None:
         if argument:

@@ -120,13 +120,17 @@ class ChatApp(App[None]):
         yield self._frame.parameters
 
     def on_mount(self) -> None:
-        """Show the conversation, then load the model beside it."""
+        """Show the conversation, then load the model beside it.
+
+        The load begins behind the first frame: importing the engine holds the interpreter, and the
+        frame back by a second.
+        """
         self.settings_changed()
         self._composer.complete = complete
         self._composer.focus()
         self._composer.put(self.chat.session.draft)
         self.chat.show()
-        self._worker.start()
+        self.call_after_refresh(self._worker.start)
         self.instruments.gauges.start()
         fps = self._live.settings.chat.fps or (10 if environment.over_ssh() else 20)
         self.set_interval(1 / fps, self.tick)

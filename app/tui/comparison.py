@@ -72,6 +72,11 @@ class Side:
         self.record, self.text, self.token_ids = record, record.text, [*record.token_ids]
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the answer came to an end of its own."""
+        return self.record is not None and self.record.finish_reason not in ("cancelled", "error")
+
+    @property
     def gb_s(self) -> float | None:
         """Bytes of all rounds over their time."""
         seconds = sum(one.round_ms for one in self.rates.rounds) / 1e3
@@ -208,12 +213,19 @@ class Comparison:
         return first_difference(self.first.token_ids, self.second.token_ids)
 
 
-def same_beginning(first: str, second: str) -> int:
-    """Characters that two texts begin with alike, back to the start of the word that differs."""
+def difference_at(first: str, second: str, *, both_ended: bool) -> int | None:
+    """Where the word begins by which two texts differ first; None while they may be the same.
+
+    Args:
+        first: one answer.
+        second: the other one.
+        both_ended: neither goes on, so that a longer one is another one.
+    """
+    is_part = first.startswith(second) or second.startswith(first)
+    if first == second or (is_part and not both_ended):
+        return None
     limit = min(len(first), len(second))
     at = next((i for i in range(limit) if first[i] != second[i]), limit)
-    if at == len(first) == len(second):
-        return at
     while at > 0 and not first[at - 1].isspace():
         at -= 1
     return at

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.live import LiveSettings
-from app.opening import DEMO_NOTICE, request_of
+from app.opening import request_of
 from app.profile_menu import Switch
 from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
@@ -20,19 +20,16 @@ from app.tui.clock import Clock
 from app.tui.page import Page
 from app.tui.pieces import Tone
 from app.tui.rates import TurnRates, rates_of
+from app.tui.seat import Seat
 from app.tui.transcript import Transcript
 from app.tui.turn import Turn
 from app.tui.worker import (
-    EngineOpened,
     EngineWorker,
-    OpenFailed,
-    ReturnBegan,
-    SwitchFailed,
     TurnFailed,
     WorkerEvent,
     merged,
 )
-from engine.errors import CancelledError, EngineError
+from engine.errors import EngineError
 from engine.records import TurnRecord
 from engine.types import (
     EngineInfo,
@@ -82,14 +79,11 @@ class Conversation:
         self._refused = ""
         self._asked: Request | None = None
         self._is_urgent = False
-        self.info: EngineInfo | None = None
-        self.token_texts: Callable[[Sequence[int]], list[str]] = lambda ids: [""] * len(ids)
+        self._seat = Seat(worker, live, recorder)
         self.session = session or self._fresh_session()
         if session is not None:
             self._adopt(session)
         self.phase: Phase = "loading"
-        self.load: LoadProgressed | None = None
-        self.switch: Switch | None = None
         self.lent_to: Callable[[list[WorkerEvent]], None] | None = None
         """Who has the engine meanwhile, and gets its events."""
         self.answered: Answered | None = None
@@ -103,6 +97,21 @@ class Conversation:
         return [one.record for one in self.session.path_messages() if one.record is not None]
 
     # what the person does
+
+    @property
+    def info(self) -> EngineInfo | None:
+        """What is loaded."""
+        return self._seat.info
+
+    @property
+    def load(self) -> LoadProgressed | None:
+        """How far a load has come."""
+        return self._seat.load
+
+    @property
+    def token_texts(self) -> Callable[[Sequence[int]], list[str]]:
+        """What each token id spells, by the loaded model."""
+        return self._seat.token_texts
 
     @property
     def is_busy(self) -> bool:
@@ -172,6 +181,18 @@ class Conversation:
         self.go_to(prompt_id)
         self._start_answer(before)
 
+    def go_on(self) -> bool:
+        """Go on with the last answer; False when none stands at the end. Only when `is_free`."""
+        session = self.session
+        last = session.messages.get(session.leaf)
+        if last is None or last.role != "assistant":
+            return False
+        if not (last.content or last.reasoning):
+            self.answer_again(last.parent)
+        else:
+            self._start_answer(session.leaf, goes_on=True)
+        return True
+
     def go_to(self, leaf: str) -> None:
         """Show another branch, from the beginning to ``leaf``."""
         self.session.select(leaf)
@@ -190,22 +211,14 @@ class Conversation:
 
     def load_again(self) -> None:
         """Try to load the model once more."""
-        self.phase, self.load = "loading", None
-        self._worker.start()
+        self.phase = "loading"
+        self._seat.load_again()
 
     def switch_to(self, switch: Switch) -> None:
         """Open another profile, after the answer in progress; a queued message waits for it."""
-        self.switch = switch
-        if not self.is_busy:
-            self._begin_switch()
-
-    def _begin_switch(self) -> None:
-        if self.switch is not None:
-            self.phase, self.load = "loading", None
-            opener = self.switch.open
-            if self.recorder is not None:
-                opener = self.recorder.wrap(opener)
-            self._worker.switch(opener, beside=self.switch.beside)
+        self._seat.switch = switch
+        if not self.is_busy and self._seat.begin_switch():
+            self.phase = "loading"
 
     def begin_new(self) -> None:
         """Begin an empty conversation; this one stays on disk."""
@@ -223,7 +236,7 @@ class Conversation:
 
     def lend(self, taker: Callable[[list[WorkerEvent]], None]) -> None:
         """Let another one have the engine; messages wait until it is given back."""
-        self.lent_to, self.phase, self.load = taker, "loading", None
+        self.lent_to, self.phase, self._seat.load = taker, "loading", None
 
     def give_back(self, event: WorkerEvent) -> None:
         """Have the engine again; ``event`` says whether it is there."""
@@ -276,48 +289,18 @@ class Conversation:
                 self._take_load(event)
 
     def _take_load(self, event: WorkerEvent) -> None:
-        match event:
-            case LoadProgressed():
-                self.load = event
-            case EngineOpened():
-                self.token_texts = event.token_texts
-                self._opened(event.info)
-            case OpenFailed():
-                self.phase, self.info, self.switch = "unloaded", None, None
-                self._fail(event.error)
-            case ReturnBegan():
-                self.load = None
-            case SwitchFailed():
-                self._switch_failed(event)
-            case _:
-                pass
-
-    def _opened(self, info: EngineInfo) -> None:
-        was_demo = self.info is not None and self.info.is_demo
-        self.info = info
-        self.phase = "idle"
-        if self.switch is not None:
-            self._live.rebase(self.switch.plan.sources)
-            self.switch = None
-            self.notice("Profile", opened_text(info, len(self.session.path_messages())))
-        if not self.session.messages:
-            self.session = self._fresh_session(self.session)
-        if info.is_demo and not was_demo:
-            self.notice("Demo model", DEMO_NOTICE)
-        self._send_queued()
-
-    def _switch_failed(self, event: SwitchFailed) -> None:
-        name = self.switch.name if self.switch is not None else "the other profile"
-        self.info, self.phase, self.switch = event.info, "idle", None
-        self.token_texts = event.opened.token_texts
-        self._refused = typed_text(self.take_queued())
-        is_wanted = isinstance(event.error, CancelledError)
-        why = "" if is_wanted else f"{event.error.message} {event.error.mend}\n"
-        self.notice(
-            "Profile",
-            f"{why}'{name}' was not loaded: '{event.info.profile}' goes on as before.",
-            "info" if is_wanted else "error",
-        )
+        change = self._seat.take(event, has_messages=bool(self.session.path_messages()))
+        if change is None:
+            return
+        self.phase = "idle" if self.info is not None else "unloaded"
+        for notice in change.notices:
+            self.notice(*notice)
+        if change.is_back:
+            self._refused = typed_text(self.take_queued())
+        elif self.info is not None:
+            if not self.session.messages:
+                self.session = self._fresh_session(self.session)
+            self._send_queued()
 
     def _take_text(self, event: TextArrived) -> None:
         if self._turn is None:
@@ -356,8 +339,8 @@ class Conversation:
         self._turn = None
         self.phase = "idle"
         self.tell_warnings()
-        if self.switch is not None:
-            self._begin_switch()
+        if self._seat.begin_switch():
+            self.phase = "loading"
         elif may_go_on:
             self._send_queued()
 
@@ -369,13 +352,13 @@ class Conversation:
         self._page.show_prompt(self.session, entry)
         self._start_answer(before, text)
 
-    def _start_answer(self, before: str, asked: str = "") -> None:
+    def _start_answer(self, before: str, asked: str = "", *, goes_on: bool = False) -> None:
         """Answer the end of the branch; refused, it ends at ``before`` again."""
         if self.info is None:
             return
         request = request_of(self._live.settings, self.info, self.session.request_messages())
-        view = self._page.answer_view(self.session, self.info)
-        self._turn = Turn(self.session, view, before, asked)
+        view = self._page.answer_view(self.session, self.info, goes_on=goes_on)
+        self._turn = Turn(self.session, view, before, asked, goes_on=goes_on)
         if self.recorder is not None:
             self.recorder.follow(self.session.trace_path)
         self.rates = None
@@ -427,9 +410,3 @@ class Conversation:
         self.session = session
         self._num_warnings = 0
         self.show()
-
-
-def opened_text(info: EngineInfo, num_messages: int) -> str:
-    """What is said when another profile is there."""
-    read = " The conversation is read again with your next message." if num_messages else ""
-    return f"{info.model}, profile {info.profile}, is loaded.{read}"

@@ -14,8 +14,6 @@ from app.tui.line_input import LineInput
 from app.tui.lines import Line
 from app.visible import visible_line
 
-COUNT_CELLS = 40
-
 
 class FindBar(Horizontal):
     """Hidden until it is opened."""
@@ -64,7 +62,7 @@ class FindBar(Horizontal):
 
     def show_count(self, text: Text) -> None:
         """Say how many matches there are."""
-        self._count.styles.width = text.cell_len + 1
+        self._count.styles.width = text.cell_len + 2
         self._count.show(text)
 
     @on(Input.Changed)

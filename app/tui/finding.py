@@ -1,11 +1,13 @@
 """Ctrl+F: from what is typed in the find bar to the matches on the transcript."""
 
-from rich.text import Text
-
 from app.tui.answer import ThinkingPiece
 from app.tui.find import Hit, is_folded
 from app.tui.find_bar import FindBar
+from app.tui.lines import Part, fit
 from app.tui.transcript import Transcript
+
+BOX_CELLS = 20
+"""The least that is left for what one types."""
 
 
 class Finding:
@@ -32,6 +34,7 @@ class Finding:
         self.bar.close()
         self._unfolded.clear()
         self._finder.look_for("")
+        self._transcript.follow_at_end()
         self._transcript.refresh()
         return True
 
@@ -86,5 +89,7 @@ class Finding:
 
     def _say(self, sentence: str) -> None:
         look = self._transcript.look
-        keys = "Enter next · Up back · Esc closes" if self.bar.has_focus_within else "n · N · Esc"
-        self.bar.show_count(Text.assemble((f"{sentence}  ", look.text), (f"{keys} ", look.dim)))
+        keys = ("Enter next", "Up back", "Esc closes") if self.bar.has_focus_within else ("n", "N")
+        parts = [Part(sentence, look.text, 2), Part(f" {look.signs.dot} ".join(keys), look.dim, 1)]
+        room = self._transcript.screen.size.width - BOX_CELLS
+        self.bar.show_count(fit(parts, room, "  ", look.faint))

@@ -7,8 +7,10 @@ from app.tui.lines import Line, header_text
 from app.tui.parameters import drafter_text, parameters_text
 from app.tui.state import state_text
 from app.tui.theme import Look
+from app.visible import visible_line
 
 HINT_SECONDS = 4.0
+HINT_CELLS = 300
 TWICE_SECONDS = 1.5
 """How soon the second press of a key has to follow the first."""
 
@@ -30,7 +32,7 @@ class Frame:
 
     def hint(self, sentence: str) -> None:
         """Say something for a few seconds from the next paint on."""
-        self._hint = sentence
+        self._hint = visible_line(sentence, HINT_CELLS)
         self._hint_until = self._clock.seconds() + HINT_SECONDS
 
     def is_second(self, what: str, seconds: float = TWICE_SECONDS) -> bool:
@@ -46,20 +48,20 @@ class Frame:
         """Show how things are; ``standing_hint`` stands where no hint of the moment does."""
         seconds = self._clock.seconds()
         busy = "answering" if chat.is_busy else {"idle": "ready"}.get(chat.phase, chat.phase)
+        title = chat.session.title if chat.session.messages else "new conversation"
         hint = self._hint if seconds < self._hint_until else standing_hint
-        title, drafter = self._title(chat), drafter_text(live)
-        self.header.show(header_text(title, chat.info, drafter, busy, width, look))
+        self.header.show(
+            header_text(title, self._branch(chat), chat.info, drafter_text(live), busy, width, look)
+        )
         self.state.show(state_text(chat, seconds, hint, width, look))
         self.parameters.show(parameters_text(live, chat.info, chat.session, width, look))
 
-    def _title(self, chat: Conversation) -> str:
-        """The conversation's title, and which of its branches this is when there are several."""
+    def _branch(self, chat: Conversation) -> str:
+        """Which of several branches is shown; counted again only when that may have changed."""
         session = chat.session
-        if not session.messages:
-            return "new conversation"
         place = (session.id, len(session.messages), session.leaf)
         if place != self._place and not chat.is_busy:
             number, count = session.tree().place(session.leaf)
             self._place = place
-            self._place_text = f" · branch {number} of {count}" if count > 1 else ""
-        return session.title + self._place_text
+            self._place_text = f"branch {number} of {count}" if count > 1 else ""
+        return self._place_text

@@ -12,6 +12,9 @@ from app.tui.wrap import clip
 from app.visible import visible
 from engine.types import EngineInfo
 
+WIDE_CELLS = 100
+"""A header of this width has room for all that stands at its right."""
+
 
 class Line(Widget):
     """One row of text that never wraps and is never markup."""
@@ -75,26 +78,40 @@ def apart(left: Text, right: Text, width: int) -> Text:
 
 
 def header_text(
-    title: str, info: EngineInfo | None, drafter: str, state: str, width: int, look: Look
+    title: str,
+    place: str,
+    info: EngineInfo | None,
+    drafter: str,
+    state: str,
+    width: int,
+    look: Look,
 ) -> Text:
-    """The first row: program, conversation, model, profile, drafter."""
+    """The first row: program, conversation, its branch (may be empty), model, profile, drafter."""
     dot = f" {look.signs.dot} "
     model = visible(info.model) if info else ""
     right = fit(
         [
             Part(model, look.text, 2),
             Part(visible(info.profile) if info else "", look.accent, 3),
-            Part(drafter if info else "", look.dim, 0),
-            Part(state, look.dim, 1),
+            Part(drafter if info else "", look.dim, 1),
+            Part(state, look.dim, 0),
         ],
-        max(width // 2, 12),
+        _right_cells(width, title),
         dot,
         look.faint,
     )
-    room = max(width - right.cell_len - 12, 4)
-    left = Text.assemble((" qwen38", look.assistant), ("  " + clip(visible(title), room), look.dim))
+    place = f"{dot}{place}" if place else ""
+    room = max(width - right.cell_len - 12 - len(place), 4)
+    shown = clip(visible(title), room) + place
+    left = Text.assemble((" qwen38", look.assistant), (f"  {shown}", look.dim))
     right.append(" ")
     return apart(left, right, width)
+
+
+def _right_cells(width: int, title: str) -> int:
+    """Room of what stands at the right: what the title leaves, within bounds."""
+    most = width * 5 // 8 if width >= WIDE_CELLS else width // 2
+    return max(min(most, width - cell_len(title) - 12), width // 3, 12)
 
 
 def short(count: int) -> str:

@@ -7,7 +7,7 @@ from app.sessions.session import Session, now
 from app.sessions.tree import Tree
 from app.tui.answer_view import AnswerView, pieces_of
 from app.tui.clock import Clock
-from app.tui.pieces import NoticePiece, Piece, Tone
+from app.tui.pieces import AnswerTitlePiece, NoticePiece, Piece, Tone
 from app.tui.transcript import Transcript
 from app.tui.turn import Turn
 from engine.types import EngineInfo
@@ -29,29 +29,32 @@ class Page:
             pieces.append(NoticePiece("Demo model", DEMO_NOTICE))
         tree = session.tree()
         for entry in session.path_messages():
-            pieces += pieces_of(
-                entry, name, self._label(entry, tree), mode, by_token=self._by_token
-            )
+            at = self._clock.minute(entry.at)
+            place = _place(entry, tree)
+            pieces += pieces_of(entry, name, at, mode, place, by_token=self._by_token)
         self._transcript.reset(pieces)
 
     def show_prompt(self, session: Session, entry: MessageEntry) -> None:
         """Show a message that was just sent, and follow what comes."""
-        self._transcript.append(*pieces_of(entry, "", self._label(entry, session.tree()), ""))
+        at, place = self._clock.minute(entry.at), _place(entry, session.tree())
+        self._transcript.append(*pieces_of(entry, "", at, "", place))
         self._transcript.follow()
 
-    def _label(self, entry: MessageEntry, tree: Tree) -> str:
-        """When it was written, and which of several beside each other it is."""
-        beside = [one.id for one in tree.siblings(entry.id)]
-        at = self._clock.minute(entry.at)
-        return _counted(beside.index(entry.id) + 1, len(beside), at) if entry.id in beside else at
-
-    def answer_view(self, session: Session, info: EngineInfo | None) -> AnswerView:
-        """Where an answer to come is shown."""
+    def answer_view(
+        self, session: Session, info: EngineInfo | None, *, goes_on: bool = False
+    ) -> AnswerView:
+        """Where an answer to come is shown, or the last one when it goes on."""
         number = session.tree().num_below(session.leaf) + 1
-        at = _counted(number, number, self._clock.minute(now()))
-        return AnswerView(
-            self._transcript, _name(session, info), at, self._mode, lambda: self._by_token
-        )
+        place = f"{number} of {number}" if number > 1 else ""
+        if goes_on:
+            self._take_away(session.leaf)
+            place = _place(session.messages[session.leaf], session.tree())
+        title = AnswerTitlePiece(_name(session, info), self._clock.minute(now()), place)
+        return AnswerView(self._transcript, title, self._mode, lambda: self._by_token)
+
+    def _take_away(self, message_id: str) -> None:
+        for piece in [one for one in self._transcript.pieces if one.message_id == message_id]:
+            self._transcript.take_away(piece)
 
     def notice(self, title: str, text: str, tone: Tone = "info", turn: Turn | None = None) -> None:
         """Show a notice: above what ``turn`` is writing, or at the end."""
@@ -74,8 +77,12 @@ class Page:
         return self._live.settings.chat.show_thinking
 
 
-def _counted(number: int, count: int, at: str) -> str:
-    return f"{number} of {count}  {at}" if count > 1 else at
+def _place(entry: MessageEntry, tree: Tree) -> str:
+    """Which of several messages beside each other it is; empty when it stands alone."""
+    beside = [one.id for one in tree.siblings(entry.id)]
+    if len(beside) < 2 or entry.id not in beside:
+        return ""
+    return f"{beside.index(entry.id) + 1} of {len(beside)}"
 
 
 def _name(session: Session, info: EngineInfo | None) -> str:

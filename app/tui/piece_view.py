@@ -135,7 +135,7 @@ class PieceView(ScrollView):
         return self.pieces[index], offset
 
     def _top_row(self, anchor: tuple[Piece, int] | None) -> int:
-        last = max(self.layout_rows.num_rows - self.size.height, 0)
+        last = self._last_top
         if anchor is None:
             return last
         index = max(self.layout_rows.index_of(anchor[0]), 0)
@@ -211,6 +211,15 @@ class PieceView(ScrollView):
     def hold(self) -> None:
         """Stop following."""
         self._follow(self.layout_rows.num_rows <= self.size.height)
+
+    def follow_at_end(self) -> None:
+        """Follow if the end is in view."""
+        self._follow(self.scroll_offset.y >= self._last_top - FOLLOW_ROWS)
+
+    @property
+    def _last_top(self) -> int:
+        """The top row of the view when its end is shown."""
+        return max(self.layout_rows.num_rows - self.size.height, 0)
 
     def follow(self) -> None:
         """Go to the end and stay there."""

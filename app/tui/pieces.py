@@ -97,10 +97,11 @@ class Piece:
 class PromptPiece(Piece):
     """What the person wrote."""
 
-    def __init__(self, text: str, at: str) -> None:
+    def __init__(self, text: str, at: str, place: str = "") -> None:
         super().__init__()
         self.num_title_rows = 1
         self._text = visible(text)
+        self._place = place
         self._at = visible_line(at, TITLE_CELLS)
 
     @property
@@ -109,7 +110,8 @@ class PromptPiece(Piece):
         return self._text
 
     def _draw(self, width: int, look: Look) -> list[Strip]:
-        title = both_ends("you", self._at, width, look.user, look.dim)
+        name = _placed("you", self._place, look)
+        title = both_ends(name, self._at, width, look.user, look.dim)
         rows = fold_text(self._text.rstrip("\n"), width)
         return [title, *(Strip([Segment(row, look.text)]) for row in rows)]
 
@@ -122,13 +124,15 @@ class AnswerTitlePiece(Piece):
 
     is_selectable = False
 
-    def __init__(self, name: str, at: str) -> None:
+    def __init__(self, name: str, at: str, place: str = "") -> None:
         super().__init__()
         self._name = visible_line(name, TITLE_CELLS)
+        self._place = place
         self._at = visible_line(at, TITLE_CELLS)
 
     def _draw(self, width: int, look: Look) -> list[Strip]:
-        return [both_ends(self._name, self._at, width, look.assistant, look.dim)]
+        name = _placed(self._name, self._place, look)
+        return [both_ends(name, self._at, width, look.assistant, look.dim)]
 
     def _with_gutter(self, row: Strip, look: Look) -> Strip:
         return Strip([Segment(look.signs.bar + " ", look.assistant), *row])
@@ -214,6 +218,11 @@ class NoticePiece(Piece):
 
     def _with_gutter(self, row: Strip, look: Look) -> Strip:
         return Strip([Segment(look.signs.side + " ", self._style(look)), *row])
+
+
+def _placed(name: str, place: str, look: Look) -> str:
+    """Who speaks, and which of the messages beside each other this is, such as ``2 of 3``."""
+    return f"{name} {look.signs.dot} {place}" if place else name
 
 
 def both_ends(left: str, right: str, width: int, left_style: Style, right_style: Style) -> Strip:

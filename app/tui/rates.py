@@ -25,6 +25,9 @@ SPANS_S = (3, 6, 15, 30, 60)
 COURSE_CELLS = 30
 """Values of a course; every span is a whole number of bins for each of them."""
 
+MAX_BINS = round(SPANS_S[-1] / BIN_S)
+"""Bins of the longest span."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recent:
@@ -77,20 +80,25 @@ class Recent:
 class Course:
     """Tokens a second over time, each round's tokens spread evenly over its duration."""
 
-    bins: list[float] = field(default_factory=list[float])
-    """Tokens in each ``BIN_S`` since the first round began."""
+    bins: dict[int, float] = field(default_factory=dict[int, float])
+    """Tokens by number of the ``BIN_S`` since the first round began; a pause has none."""
 
     end_s: float = 0.0
 
     def add(self, begin_s: float, end_s: float, num_tokens: int) -> None:
-        """Take a round, in seconds since the first one began."""
-        self.end_s = max(end_s, begin_s + 1e-6)
-        per_s = num_tokens / (self.end_s - begin_s)
-        first, last = int(begin_s / BIN_S), int(self.end_s / BIN_S)
-        self.bins.extend([0.0] * (last + 1 - len(self.bins)))
-        for at in range(first, last + 1):
-            inside = min(self.end_s, (at + 1) * BIN_S) - max(begin_s, at * BIN_S)
-            self.bins[at] += per_s * max(inside, 0.0)
+        """Take a round, in seconds since the first one began.
+
+        A trace may say anything: of a round without end the part that is shown is kept, and none
+        lies before the first.
+        """
+        begin_s = max(begin_s, 0.0)
+        end_s = max(end_s, begin_s + 1e-6)
+        self.end_s = max(self.end_s, end_s)
+        per_s = num_tokens / (end_s - begin_s)
+        last = int(end_s / BIN_S)
+        for at in range(max(int(begin_s / BIN_S), last - MAX_BINS), last + 1):
+            inside = min(end_s, (at + 1) * BIN_S) - max(begin_s, at * BIN_S)
+            self.bins[at] = self.bins.get(at, 0.0) + per_s * max(inside, 0.0)
 
     @property
     def span_s(self) -> int:
@@ -101,13 +109,15 @@ class Course:
     def values(self) -> list[float]:
         """Tokens a second, oldest first; fewer than ``COURSE_CELLS`` while the span fills."""
         bins_a_value = round(self.span_s / BIN_S) // COURSE_CELLS
-        first = max(-(-len(self.bins) // bins_a_value) - COURSE_CELLS, 0) * bins_a_value
+        num_bins = max(self.bins, default=-1) + 1
+        first = max(-(-num_bins // bins_a_value) - COURSE_CELLS, 0) * bins_a_value
         found: list[float] = []
-        for at in range(first, len(self.bins), bins_a_value):
+        for at in range(first, num_bins, bins_a_value):
             end_s = min((at + bins_a_value) * BIN_S, self.end_s)
             seconds = end_s - at * BIN_S
             if seconds > BIN_S / 4:
-                found.append(sum(self.bins[at : at + bins_a_value]) / seconds)
+                tokens = sum(self.bins.get(one, 0.0) for one in range(at, at + bins_a_value))
+                found.append(tokens / seconds)
         return found
 
 

@@ -35,7 +35,7 @@ class Rewriting:
         self._composer.put(typed_text(entry.content) if entry.role == "user" else entry.content)
         whose = "message" if entry.role == "user" else "answer"
         self._composer.show_title(
-            f" your {whose}, written anew: Enter makes a branch, Esc gives up "
+            f"your {whose}, written anew: Enter makes a branch, Esc gives up "
         )
         self._composer.focus()
         return box

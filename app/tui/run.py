@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from app.live import LiveSettings
 from app.opening import Opener
 from app.profile_menu import ProfileMenu
+from app.report import FAILED, OK, say
 from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
@@ -44,6 +45,9 @@ def run_chat(
         prompts: sent by themselves, one after the other.
         profiles: what F3 offers; None where no model is opened.
 
+    Returns:
+        1 when the disk refused the conversation, 128 + the signal that ended the chat.
+
     Raises:
         SessionError: the conversation to resume does not exist or does not read.
         Exception: whatever ended the screen unforeseen, once the terminal is as before.
@@ -70,7 +74,7 @@ def run_chat(
         _say_farewell(app.chat.session)
     if app.failure is not None:
         raise app.failure
-    return app.return_code or 0
+    return app.return_code or (OK if app.chat.session.is_saved else FAILED)
 
 
 async def _run(app: ChatApp, *, mouse: bool) -> None:
@@ -108,6 +112,9 @@ def farewell(session: Session) -> str:
 
 def _say_farewell(session: Session) -> None:
     if not session.messages:
+        return
+    if not session.is_saved:
+        say(f"The conversation was not saved: {session.disk_problem} ({session.path}).")
         return
     try:
         sys.stdout.write(farewell(session))

@@ -125,12 +125,14 @@ class Signs:
     """A cell of each phase of a round."""
 
     degree: str = "°"
+    space: str = "·"
+    """A space that is to be seen."""
 
 
 UNICODE = Signs()
 ASCII = Signs(
     *("|", ">", ">", "v", "-", "*", "o", "-", "#", ".", "+", "+", "|", "~", "v", "^", "_"),
-    *(" ....####", "#", "", ".", "dvah", ""),
+    *(" ....####", "#", "", ".", "dvah", "", "_"),
 )
 
 

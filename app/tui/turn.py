@@ -23,15 +23,19 @@ class Turn:
         view: the answer on the transcript.
         before: the end of the branch before the person asked.
         asked: the message that is answered; empty when an earlier one is answered again.
+        goes_on: the answer at the end of the branch goes on, instead of a new one.
     """
 
-    def __init__(self, session: Session, view: AnswerView, before: str, asked: str) -> None:
+    def __init__(
+        self, session: Session, view: AnswerView, before: str, asked: str, *, goes_on: bool = False
+    ) -> None:
         self._session = session
         self._view = view
         self._before = before
         self._asked = asked
-        self._writer = session.start_answer()
+        self._writer = session.go_on() if goes_on else session.start_answer()
         view.belong_to(self._writer.id)
+        view.begin_with(self._writer.begun)
         self._has_begun = False
 
     @property
@@ -53,7 +57,8 @@ class Turn:
 
     def finish(self, record: TurnRecord) -> None:
         """Keep the whole answer, then show it complete."""
-        self._view.finish(self._writer.finish(record), record)
+        entry = self._writer.finish(record)
+        self._view.finish(entry, entry.record)
 
     def fail(self) -> None:
         """Keep and show what arrived until the engine failed."""
@@ -61,7 +66,7 @@ class Turn:
 
     def give_back(self) -> str:
         """Return to the branch as it was before; returns what was asked, as it was typed."""
-        self._writer.abort(REFUSED)
+        self._writer.take_back(REFUSED)
         self._session.select(self._before)
         return typed_text(self._asked)
 

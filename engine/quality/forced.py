@@ -1,6 +1,6 @@
 """What a model expects of every token of a text, read as it stands (teacher-forced), in fp32.
 
-A text is read in windows, each from an empty state, so that memory stays that of one window. Of a
+A text is read in passages, each from an empty state, so that memory stays that of one passage. Of a
 reference only the most likely ids are kept: 2 kB a position, where whole rows of the 27B have 1 MB.
 """
 
@@ -16,7 +16,7 @@ from engine.model.decoder import Model
 from engine.model.state import State
 
 WINDOW_TOKENS = 1024
-"""Tokens that are read from an empty state where nobody says otherwise."""
+"""Tokens of a running text that are read from an empty state where nobody says otherwise."""
 
 TOP = 256
 """Most likely ids of a reference over which divergence is summed."""
@@ -24,8 +24,16 @@ TOP = 256
 ROWS = 32
 """Rows whose logits are in memory together: 32 MB of the 27B's, and what the head computes."""
 
-OnWindow = Callable[[int], object]
-"""Called after each window with the positions scored so far."""
+OnPassage = Callable[[int], object]
+"""Called after each passage with the positions scored so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Tokens that are read from an empty state; those from ``first`` on, at least 1, are scored."""
+
+    ids: tuple[int, ...]
+    first: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +41,28 @@ class Reading:
     """How a text is read; both sides read alike.
 
     Attributes:
-        ids: of the text, at least 2; only the first is not predicted.
+        passages: in order.
         num_ids: ids in use; the head's rows from here on are padding that nothing chooses.
-        window_tokens: tokens that are read from an empty state.
     """
 
-    ids: Sequence[int]
+    passages: tuple[Passage, ...]
     num_ids: int
-    window_tokens: int = WINDOW_TOKENS
+
+    @property
+    def num_scored(self) -> int:
+        """Positions that are predicted."""
+        return sum(len(one.ids) - one.first for one in self.passages)
+
+
+def windows_of(ids: Sequence[int], window_tokens: int = WINDOW_TOKENS) -> tuple[Passage, ...]:
+    """Cut a running text: each token but the first is predicted once.
+
+    Args:
+        ids: of the text.
+        window_tokens: most tokens that are read from an empty state.
+    """
+    starts = range(0, len(ids) - 1, window_tokens)
+    return tuple(Passage(tuple(ids[start : start + window_tokens + 1])) for start in starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +96,14 @@ class Comparison:
     divergence: NDArray[np.float64]
 
 
-def expect_text(model: Model, state: State, reading: Reading, on_window: OnWindow) -> Expectation:
+def expect_text(model: Model, state: State, reading: Reading, on_passage: OnPassage) -> Expectation:
     """Score a text by a reference.
 
     Args:
         model: reads by prefill, as a prompt is read.
-        state: overwritten; has room for a window.
+        state: overwritten; has room for a passage.
         reading: the text.
-        on_window: told after each window; may raise to stop.
+        on_passage: told after each passage; may raise to stop.
 
     Numerics:
         Logits as ``Model.logits`` gives them, fp32; log-softmax over ``num_ids`` in fp32.
@@ -89,7 +111,7 @@ def expect_text(model: Model, state: State, reading: Reading, on_window: OnWindo
     losses: list[Any] = []
     top_ids: list[Any] = []
     top_logprobs: list[Any] = []
-    for targets, logprobs in _windows(model, state, reading, on_window):
+    for targets, logprobs in _scored(model, state, reading, on_passage):
         top = logprobs.topk(min(TOP, reading.num_ids), dim=1)
         losses.append(_loss(logprobs, targets))
         top_ids.append(top.indices.to("cpu", torch.int32).numpy())
@@ -104,7 +126,7 @@ def compare_text(
     state: State,
     reading: Reading,
     expected: Expectation,
-    on_window: OnWindow,
+    on_passage: OnPassage,
 ) -> Comparison:
     """Score the same text by a candidate; arguments and numerics as in `expect_text`.
 
@@ -113,13 +135,13 @@ def compare_text(
         state: of its own.
         reading: the same.
         expected: what the reference said of them.
-        on_window: told after each window.
+        on_passage: told after each passage.
     """
     losses: list[Any] = []
     chosen: list[Any] = []
     divergences: list[Any] = []
     start = 0
-    for targets, logprobs in _windows(model, state, reading, on_window):
+    for targets, logprobs in _scored(model, state, reading, on_passage):
         rows = slice(start, start + len(targets))
         start = rows.stop
         losses.append(_loss(logprobs, targets))
@@ -153,19 +175,18 @@ def _loss(logprobs: torch.Tensor, targets: torch.Tensor) -> NDArray[np.float64]:
 
 
 @torch.inference_mode()
-def _windows(
-    model: Model, state: State, reading: Reading, on_window: OnWindow
+def _scored(
+    model: Model, state: State, reading: Reading, on_passage: OnPassage
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Targets int64 [t] and log probabilities fp32 [t, num_ids], t at most ``ROWS``."""
     num_scored = 0
-    for first in range(0, len(reading.ids) - 1, reading.window_tokens):
-        window = reading.ids[first : first + reading.window_tokens + 1]
+    for one in reading.passages:
         state.clear()
-        hidden = model.prefill(window[:-1], state)
-        targets = torch.tensor(window[1:], dtype=torch.int64, device=hidden.device)
+        hidden = model.prefill(one.ids[:-1], state)[one.first - 1 :]
+        targets = torch.tensor(one.ids[one.first :], dtype=torch.int64, device=hidden.device)
         for start in range(0, len(targets), ROWS):
             rows = slice(start, start + ROWS)
             logits = model.logits(hidden[rows])[:, : reading.num_ids]
             yield targets[rows], torch.log_softmax(logits, dim=1)
         num_scored += len(targets)
-        on_window(num_scored)
+        on_passage(num_scored)

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 
 from engine.errors import RequestError
@@ -11,9 +12,11 @@ from engine.quality.forced import (
     WINDOW_TOKENS,
     Comparison,
     Expectation,
+    Passage,
     Reading,
     compare_text,
     expect_text,
+    windows_of,
 )
 from engine.quality.repetition import repetition_of
 from engine.quality.side import (
@@ -25,7 +28,7 @@ from engine.quality.side import (
     opened,
     progress_of,
 )
-from engine.quality.texts import Text
+from engine.quality.texts import Sample, Talks
 from engine.quality.verdict import Verdict, Written, figures_of
 from engine.turn.turn import Machine
 from engine.types import EngineInfo, LoadProgressed
@@ -68,7 +71,7 @@ class _Reference:
 def judge(
     reference: Source,
     candidate: Source,
-    texts: Sequence[Text],
+    texts: Sequence[Sample],
     *,
     answer_tokens: int,
     window_tokens: int = WINDOW_TOKENS,
@@ -88,7 +91,7 @@ def judge(
         answer_tokens: longest free answer to each of two questions; 0 writes none.
         window_tokens: of a text that are read from an empty state.
         progress: called with a sentence for each step.
-        stop: stops between two windows.
+        stop: stops between two passages.
         on_load: called as weights arrive.
         count_casts: look at every cast to e4m3 while texts are read.
 
@@ -112,7 +115,7 @@ def judge(
         kept = _read_reference(side, texts, window_tokens, progress, stop)
         kept.answers.extend(_answers(side, "reference", prompts, answer_tokens, progress))
     with opened(_narrowed(candidate), on_load, stop, count_casts=count_casts) as side:
-        found = _read_candidate(side, texts, kept, progress, stop)
+        found = _read_candidate(side, texts, window_tokens, kept, progress, stop)
         answers = _answers(side, "candidate", prompts, answer_tokens, progress)
         info, casts = side.info, side.casts
     figures = tuple(map(figures_of, texts, kept.expected, found))
@@ -129,7 +132,7 @@ def _narrowed(source: Source) -> Source:
 
 def _read_reference(
     side: Side,
-    texts: Sequence[Text],
+    texts: Sequence[Sample],
     window_tokens: int,
     progress: Callable[[str], object],
     stop: threading.Event,
@@ -139,8 +142,8 @@ def _read_reference(
 
     def read(machine: Machine, state: State) -> None:
         for text in texts:
-            reading = _reading(machine, text, window_tokens)
-            told = progress_of("reference", text.name, len(reading.ids) - 1, progress, stop)
+            reading = _reading(side, machine, text, window_tokens)
+            told = progress_of("reference", text.name, reading.num_scored, progress, stop)
             readings.append(reading)
             expected.append(expect_text(machine.model, state, reading, told))
 
@@ -150,7 +153,8 @@ def _read_reference(
 
 def _read_candidate(
     side: Side,
-    texts: Sequence[Text],
+    texts: Sequence[Sample],
+    window_tokens: int,
     kept: _Reference,
     progress: Callable[[str], object],
     stop: threading.Event,
@@ -159,25 +163,31 @@ def _read_candidate(
 
     def read(machine: Machine, state: State) -> None:
         for text, reading, expected in zip(texts, kept.readings, kept.expected, strict=True):
-            if _reading(machine, text, reading.window_tokens) != reading:
+            if _reading(side, machine, text, window_tokens) != reading:
                 raise RequestError(
                     f"The candidate's tokenizer reads the text '{text.name}' as other tokens than "
                     "the reference's does.",
                     "Compare two checkpoints of one model.",
                 )
-            told = progress_of("candidate", text.name, len(reading.ids) - 1, progress, stop)
+            told = progress_of("candidate", text.name, reading.num_scored, progress, stop)
             found.append(compare_text(machine.model, state, reading, expected, told))
 
     side.read(read)
     return found
 
 
-def _reading(machine: Machine, text: Text, window_tokens: int) -> Reading:
+def _reading(side: Side, machine: Machine, text: Sample, window_tokens: int) -> Reading:
     # control tokens that a text spells out are text
-    ids = machine.tokenizer.encode(text.body, control=False)
-    if len(ids) < 2:
+    encode = partial(machine.tokenizer.encode, control=False)
+    if isinstance(text, Talks):
+        asked = [(side.prompt_ids(question), encode(answer)) for question, answer in text.pairs]
+        passages = tuple(Passage((*ids, *answer), len(ids)) for ids, answer in asked)
+    else:
+        passages = windows_of(encode(text.body), window_tokens)
+    reading = Reading(passages, machine.tokenizer.num_ids)
+    if not reading.num_scored:
         raise RequestError(f"The text '{text.name}' has no token to predict.")
-    return Reading(ids, machine.tokenizer.num_ids, window_tokens)
+    return reading
 
 
 def _answers(

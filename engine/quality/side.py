@@ -1,19 +1,16 @@
 """One side of a comparison: a model is opened, reads the texts, writes freely, and is let go."""
 
-import gc
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-
-import torch
 
 from engine.errors import CancelledError, RequestError
 from engine.locate import Choice
 from engine.model.state import State
 from engine.open import open_engine
 from engine.quality.casts import CountedCasts
-from engine.quality.forced import OnWindow
+from engine.quality.forced import OnPassage
 from engine.settings.declared import Settings
 from engine.turn.local import LocalEngine
 from engine.turn.turn import Machine
@@ -83,6 +80,10 @@ class Side:
         if counted is not None:
             self.casts = Casts(counted.num_casts, counted.num_saturated)
 
+    def prompt_ids(self, question: str) -> tuple[int, ...]:
+        """A question as a chat asks it, up to where the answer begins."""
+        return self._engine.prompt_ids((Message("user", question),), thinking=False)
+
     def answer(self, prompt: str, max_tokens: int) -> Answer:
         """Generate as a chat would, with the checkpoint's own sampling.
 
@@ -131,18 +132,15 @@ def opened(
         yield Side(engine, stop, count_casts=count_casts)
     finally:
         engine.close()
-        gc.collect()
-        if engine.info.device == "cuda":
-            torch.cuda.empty_cache()
 
 
 def progress_of(
     label: str, name: str, total: int, progress: Callable[[str], object], stop: threading.Event
-) -> OnWindow:
-    """What tells how far a text is read, and stops between two windows."""
+) -> OnPassage:
+    """What tells how far a text is read, and stops between two passages."""
 
-    def on_window(num_scored: int) -> None:
+    def on_passage(num_scored: int) -> None:
         progress(f"{label}: {name}, {num_scored:,} of {total:,} tokens")
         expect_not_stopped(stop)
 
-    return on_window
+    return on_passage

@@ -1,11 +1,13 @@
-"""The texts that losses are measured on: two that ship, or a person's own."""
+"""What losses are measured on: texts and exchanges that ship, or a person's own."""
 
 import hashlib
 from dataclasses import dataclass
 from importlib import resources
+from itertools import zip_longest
 from pathlib import Path
 
 from engine.errors import RequestError
+from engine.profile import profile_folder
 
 SHIPPED = ("prose", "code")
 """Files of ``engine/quality/texts``; its README says where they come from."""
@@ -16,7 +18,7 @@ MAX_TEXT_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text with the name that reports give it."""
+    """A running text with the name that reports give it."""
 
     name: str
     body: str
@@ -25,6 +27,30 @@ class Text:
     def sha256(self) -> str:
         """Of its UTF-8 bytes: tells whether two figures are of one text."""
         return hashlib.sha256(self.body.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Talks:
+    """Questions with their answers: the answers are predicted, each behind its question."""
+
+    name: str
+    pairs: tuple[tuple[str, str], ...]
+
+    @property
+    def sha256(self) -> str:
+        """Of questions and answers, a line each."""
+        lines = "".join(f"{question}\n{answer}\n" for question, answer in self.pairs)
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+
+Sample = Text | Talks
+
+
+def texts_for(*, is_demo: bool) -> tuple[Sample, ...]:
+    """What a reference is measured on; the demo, which reads simple exchanges only, on some."""
+    if is_demo:
+        return (read_talks(profile_folder() / "demo" / "talks.txt"),)
+    return shipped_texts()
 
 
 def shipped_texts() -> tuple[Text, ...]:
@@ -39,6 +65,29 @@ def read_text(path: Path) -> Text:
     Raises:
         RequestError: the file does not read, is too long, is no UTF-8 or holds no word.
     """
+    return Text(path.name, _read(path))
+
+
+def read_talks(path: Path) -> Talks:
+    """Read exchanges, a line ``Q: question`` and a line ``A: answer`` each; ``#`` begins a comment.
+
+    Raises:
+        RequestError: as `read_text`, or a line is neither, or a question has no answer.
+    """
+    lines = [one.strip() for one in _read(path).splitlines()]
+    kept = [one for one in lines if one and not one.startswith("#")]
+    pairs: list[tuple[str, str]] = []
+    for question, answer in zip_longest(kept[::2], kept[1::2], fillvalue=""):
+        if not question.startswith("Q: ") or not answer.startswith("A: "):
+            raise RequestError(
+                f"{path} holds '{question[:80]}' and then '{answer[:80]}'.",
+                "Write a line 'Q: question' and a line 'A: answer' for each exchange.",
+            )
+        pairs.append((question[3:], answer[3:]))
+    return Talks(path.name, tuple(pairs))
+
+
+def _read(path: Path) -> str:
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_TEXT_BYTES + 1)
@@ -56,4 +105,4 @@ def read_text(path: Path) -> Text:
         ) from None
     if not body.strip():
         raise RequestError(f"{path} holds no text.")
-    return Text(path.name, body)
+    return body

@@ -8,7 +8,7 @@ import numpy as np
 from engine.quality.forced import Comparison, Expectation
 from engine.quality.interval import Interval, paired_interval
 from engine.quality.repetition import Repetition
-from engine.quality.texts import Text
+from engine.quality.texts import Sample
 
 BAR_NATS = 0.05
 """Most that the loss may rise on the text where it rises most."""
@@ -110,7 +110,7 @@ class Verdict:
         )
 
 
-def figures_of(text: Text, expected: Expectation, found: Comparison) -> TextFigures:
+def figures_of(text: Sample, expected: Expectation, found: Comparison) -> TextFigures:
     """Sum up what both sides said of a text."""
     agrees = expected.top_ids[:, 0] == found.chosen
     confident = expected.top_logprobs[:, 0] >= np.log(CONFIDENT)

@@ -52,18 +52,25 @@ class TextStream:
     Args:
         tokenizer: of the checkpoint.
         thinking: whether the prompt ends inside the thinking channel.
+        at_start: whether nothing stands in the channel yet, so that white space is left out; as
+            ``thinking`` when not given.
         stops: stop strings, none empty.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, *, thinking: bool = False, stops: tuple[str, ...] = ()
+        self,
+        tokenizer: Tokenizer,
+        *,
+        thinking: bool = False,
+        at_start: bool | None = None,
+        stops: tuple[str, ...] = (),
     ) -> None:
         self._tokenizer = tokenizer
         self._characters = codecs.getincrementaldecoder("utf-8")("replace")
         self._channel: Channel = "thinking" if thinking else "answer"
         self._stopping = Stopping(stops)
         self._spaces = ""
-        self._at_start = thinking
+        self._at_start = thinking if at_start is None else at_start
         self._texts: dict[Channel, list[str]] = {"thinking": [], "answer": []}
 
     @property

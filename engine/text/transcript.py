@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.errors import RequestError
 from engine.text.template import ChatTemplate, Thinking
-from engine.text.tokenizer import Tokenizer
+from engine.text.tokenizer import THINK_CLOSE, THINK_OPEN, Tokenizer
 from engine.types import Message
 
 
@@ -61,13 +61,14 @@ class Transcript:
     def prompt(self, messages: Sequence[Message], thinking: Thinking) -> Prompt:
         """Render the next prompt and tokenise what lies behind the last seam that it reaches.
 
-        What is held changes with ``answered`` only.
+        An answer as the last message is unfinished: the prompt ends with what it says, so that the
+        model goes on behind it. What is held changes with ``answered`` only.
 
         Raises:
             TemplateError: the template refuses the conversation.
             RequestError: a role or the effort is unknown, or the prompt cannot fit.
         """
-        text = self._template.render(messages, thinking, prompt=True)
+        text = self._text_of(messages, thinking)
         held = self._held
         num_seams, num_characters, num_ids = len(held.seams), 0, 0
         while num_seams:
@@ -85,6 +86,24 @@ class Transcript:
             )
         added = self._tokenizer.encode_guarded(text[num_characters:])
         return Prompt(text, (*held.ids[:num_ids], *added), num_seams)
+
+    def _text_of(self, messages: Sequence[Message], thinking: Thinking) -> str:
+        if not messages or messages[-1].role != "assistant":
+            return self._template.render(messages, thinking, prompt=True)
+        *before, answer = messages
+        opening = self._template.render(before, thinking, prompt=True)
+        written = opening + self._begun(answer, opening)
+        held = self._held.text
+        # white space between thinking and answer is the model's, and no message keeps it
+        said = (_signs_of(written), _signs_of(written + THINK_CLOSE))
+        return held if held.startswith(opening) and _signs_of(held) in said else written
+
+    def _begun(self, answer: Message, opening: str) -> str:
+        """What an unfinished answer says so far, behind the opening of its turn."""
+        reasoning, content = map(self._tokenizer.guard, (answer.reasoning, answer.content))
+        if opening.rfind(THINK_OPEN) <= opening.rfind(THINK_CLOSE):
+            return content
+        return f"{reasoning}\n{THINK_CLOSE}\n\n{content}" if content else reasoning
 
     def recall(
         self,

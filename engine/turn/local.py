@@ -98,9 +98,15 @@ class LocalEngine:
             RequestError: the engine is closed, or the messages cannot fit into the context.
             TemplateError: the template refuses the conversation.
         """
+        return len(self.prompt_ids(messages))
+
+    def prompt_ids(
+        self, messages: tuple[Message, ...], *, thinking: bool = True
+    ) -> tuple[int, ...]:
+        """Prompt tokens that ``messages`` render to; errors as in `count_tokens`."""
         if self._machine is None:
             raise RequestError("The engine is closed.", "Open the model again.")
-        return len(self._transcript.prompt(messages, Thinking()).ids)
+        return self._transcript.prompt(messages, Thinking(thinking)).ids
 
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """What each id spells by itself; see ``engine.types.ChatEngine``."""
@@ -189,8 +195,7 @@ class LocalEngine:
             self._said = ()
         if request.prompt_ids is not None or not turn.token_ids:
             return
-        answer = Message("assistant", turn.stream.answer, turn.stream.reasoning)
-        self._said = (*request.messages, answer)
+        self._said = _with_answer(request.messages, turn.stream.answer, turn.stream.reasoning)
         self._transcript.answered(
             prompt, turn.token_ids, self._rendered(self._said, thinking, prompt=False)
         )
@@ -209,3 +214,14 @@ class LocalEngine:
             return self._template.render(messages, thinking, prompt=prompt)
         except TemplateError:
             return ""
+
+
+def _with_answer(
+    messages: tuple[Message, ...], content: str, reasoning: str
+) -> tuple[Message, ...]:
+    """A conversation with its answer; one that was unfinished goes on with it."""
+    if messages[-1].role != "assistant":
+        return (*messages, Message("assistant", content, reasoning))
+    begun = messages[-1]
+    whole = Message("assistant", begun.content + content, begun.reasoning + reasoning)
+    return (*messages[:-1], whole)

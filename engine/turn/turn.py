@@ -61,7 +61,11 @@ class Turn:
         if request.thinking_budget is not None:
             budget = ThinkingBudget.of(tokenizer, request.thinking_budget, is_thinking=is_thinking)
         self._chooser = TokenChooser(request.sampling, num_ids, ids, budget)
-        self._stream = TextStream(tokenizer, thinking=is_thinking, stops=request.stop)
+        begun = request.unfinished
+        at_start = begun and not (begun.reasoning if is_thinking else begun.content)
+        self._stream = TextStream(
+            tokenizer, thinking=is_thinking, at_start=at_start, stops=request.stop
+        )
         self._num_reused = len(memory.ids)
         self._pieces: list[Piece] = []
         self._notices: list[str] = []

@@ -166,3 +166,21 @@ def test_doctor_explains_a_shape(qwen38):
     ):
         done = qwen38("doctor", *arguments)
         assert (done.returncode, words in done.stderr) == (2, True)
+
+
+def test_bench_ui_tells_what_the_screen_costs(qwen38, tmp_path):
+    target = tmp_path / "ui.json"
+    done = qwen38(
+        *("bench", "ui", "--tokens", "100", "--rate", "1000", "--messages", "20"),
+        *("--json", str(target)),
+    )
+    result = json.loads(target.read_text())
+    assert done.returncode == (0 if result["is_met"] else 1), done.stderr
+    assert [one["name"] for one in result["answers"]] == ["code", "list", "table"]
+    for one in result["answers"]:
+        assert one["ratio"] == pytest.approx(one["tui_tok_s"] / one["run_tok_s"])
+        assert one["num_tokens"] >= 100
+        assert one["name"] in done.stdout.decode()
+    assert result["is_met"] == (
+        result["conversation"]["is_met"] and all(one["is_met"] for one in result["answers"])
+    )

@@ -99,7 +99,8 @@ def test_ctrl_c_while_modules_load_is_no_traceback(environment, wait_ms):
         time.sleep(wait_ms / 1000)
         child.send_signal(signal.SIGINT)
         _, errors = child.communicate(timeout=30)
-    assert child.returncode == 130
+    # a busy machine's interpreter may not have begun the program: a shell calls that 130 too
+    assert child.returncode in (130, -signal.SIGINT)
     assert b"Traceback" not in errors
 
 

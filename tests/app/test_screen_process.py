@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.launcher import GRACE_S, RESET
+from app.sessions.store import SessionStore
 from tests.app.conftest import ROOT
 from tests.app.terminal import Terminal, state_of, wait_until
 
@@ -18,8 +19,10 @@ IN_SCREEN = r"\x1b\[\?1049h.*message"
 
 @pytest.fixture
 def chat(environment):
-    def start(scripts, *arguments, **options):
+    def start(scripts, *arguments, limit_kb=0, **options):
         command = [sys.executable, "-m", "tests.app.driver", json.dumps(scripts), "chat"]
+        if limit_kb:  # a file that would grow above it is refused, as on a full disk
+            command = ["/bin/bash", "-c", f'ulimit -f {limit_kb}; exec "$@"', "bash", *command]
         return Terminal([*command, *arguments], environment, ROOT, **options)
 
     return start
@@ -95,3 +98,117 @@ def test_a_bug_in_the_screen_ends_in_one_sentence_and_a_log(environment, tmp_pat
         assert "Something broke: RuntimeError: a planted bug" in seen
         assert "Traceback" not in seen
         assert terminal.is_as_before()
+
+
+SLOW = {"answer": " ".join(f"word{n}" for n in range(4000)), "round_s": 0.02}
+
+
+def messages_of(tmp_path):
+    """The current branch of the one session on disk."""
+    store = SessionStore(tmp_path / "data" / "sessions")
+    return store.open(store.list()[0].id, write=False).path_messages()
+
+
+def test_a_kill_in_mid_answer_keeps_what_was_written_and_the_draft(chat, tmp_path):
+    with chat([SLOW]) as terminal:
+        terminal.wait_for(IN_SCREEN)
+        terminal.type("hello there\r")
+        terminal.wait_for("word20")
+        terminal.type("half a thought")
+        drafts = tmp_path / "state" / "drafts"
+        wait_until(lambda: any("half" in one.read_text() for one in drafts.glob("*.txt")))
+        wait_until(lambda: "word20" in messages_of(tmp_path)[-1].content)
+        _, child = terminal.family()
+        os.kill(child, signal.SIGKILL)
+        seen, code = terminal.exit_code()
+        assert code == 128 + signal.SIGKILL
+        assert RESET in seen
+        assert terminal.is_as_before()
+    question, answer = messages_of(tmp_path)
+    assert question.content == "hello there"
+    assert answer.state == "stopped"
+    with chat([], "--resume") as terminal:
+        terminal.wait_for("half a thought")
+
+
+def test_an_engine_that_fails_in_mid_answer_is_told_and_the_talk_goes_on(chat, tmp_path):
+    broken = {"answer": "one two three four five six seven", "crashes_after": 2}
+    with chat([broken, {"answer": "alive again"}]) as terminal:
+        terminal.wait_for(IN_SCREEN)
+        terminal.type("first\r")
+        terminal.wait_for("engine crashed")
+        terminal.type("second\r")
+        terminal.wait_for("alive")
+        terminal.type("\x11")
+        assert terminal.exit_code()[1] == 0
+        assert terminal.is_as_before()
+    contents = [one.content for one in messages_of(tmp_path)]
+    assert contents == ["first", "one two three four five six", "second", "alive again"]
+
+
+def test_a_disk_that_fills_up_is_told_and_what_was_written_stays_whole(chat, tmp_path):
+    long = {"answer": "word " * 3000}
+    with chat([{"answer": "short"}, long, long], limit_kb=8) as terminal:
+        terminal.wait_for(IN_SCREEN)
+        terminal.type("first\r")
+        terminal.wait_for("short")
+        terminal.type("second\r")
+        terminal.wait_for("not on disk: File too large")
+        terminal.type("\x11")
+        seen, code = terminal.exit_code()
+        assert code == 1
+        assert "was not saved: File too large" in seen
+        assert "Traceback" not in seen
+        assert terminal.is_as_before()
+    kept = messages_of(tmp_path)
+    assert [one.content for one in kept][:3] == ["first", "short", "second"]
+    assert SessionStore(tmp_path / "data" / "sessions").survey()[1] == ""
+
+
+def test_folders_that_cannot_be_written_are_told_and_the_talk_goes_on(chat, tmp_path):
+    for name in ("data", "state"):
+        (tmp_path / name).write_text("a file where a folder should be")
+    with chat([{"answer": "It erupts."}]) as terminal:
+        terminal.wait_for(IN_SCREEN)
+        terminal.type("hello there\r")
+        terminal.wait_for("not on disk.*first after")
+        terminal.type("\x11")
+        seen, code = terminal.exit_code()
+        assert code == 1
+        assert "was not saved" in seen
+        assert "Traceback" not in seen
+        assert terminal.is_as_before()
+
+
+def test_two_chats_on_one_session_do_not_mix(chat, tmp_path):
+    folder = tmp_path / "data" / "sessions"
+
+    def num_answers():
+        return sum(one.read_text().count('"type":"end"') for one in folder.glob("*.jsonl"))
+
+    with chat([{"answer": "one"}]) as first:
+        first.wait_for(IN_SCREEN)
+        first.type("hello there\r")
+        wait_until(lambda: num_answers() == 1)
+        with chat([{"answer": "two"}], "--resume") as second:
+            second.wait_for("open in another window")
+            second.type("from the second\r")
+            wait_until(lambda: len([*folder.glob("*.jsonl")]) == 2 and num_answers() == 2)
+            first.type("from the first\r")
+            wait_until(lambda: num_answers() == 3)
+            second.type("\x11")
+            assert second.exit_code()[1] == 0
+        first.type("\x11")
+        assert first.exit_code()[1] == 0
+    store = SessionStore(folder)
+    found, problem = store.survey()
+    assert problem == ""
+    prompts = {
+        tuple(
+            one.content
+            for one in store.open(each.id, write=False).path_messages()
+            if one.role == "user"
+        )
+        for each in found
+    }
+    assert prompts == {("hello there", "from the first"), ("hello there", "from the second")}

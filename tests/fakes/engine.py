@@ -100,6 +100,7 @@ class _Turn:
         self.first_at = self.last_at = 0.0
         self.rounds: list[RoundRecord] = []
         self.texts: dict[Channel, str] = {"thinking": "", "answer": ""}
+        self.chars: list[int] = []
         self.finish_reason = "stop"
         self.error = ""
 
@@ -145,6 +146,7 @@ class _Turn:
         self.last_at = time.perf_counter()
         self.first_at = self.first_at or self.last_at
         for channel, text in tokens:
+            self.chars.append(len(text))
             self.texts[channel] += text
             yield TextArrived(text, channel)
         begin = sum(len(one.token_ids) for one in self.rounds)
@@ -160,6 +162,7 @@ class _Turn:
             start_s=self.last_at - self.began,
             ms={"draft": 1.0, "verify": 8.0, "accept": 0.5, "host": 0.5},
             num_bytes={"weights": 20_000_000, "head": 0, "state": 1000, "kv": 1000, "drafter": 0},
+            draft_ids=(*range(begin, begin + len(tokens) - 1), *range(900, 904 - len(tokens)))[:3],
         )
         self.rounds.append(record)
         yield RoundEnded(record)
@@ -182,6 +185,7 @@ class _Turn:
             ranges=(RangeRecord(0, self.num_prompt, "prefill", 64),),
             seed=self.request.sampling.seed,
             error=self.error,
+            token_chars=tuple(self.chars),
         )
 
     def _wait(self, seconds: float) -> None:

@@ -10,6 +10,9 @@ from app.tui.instruments.reading import Reading
 from app.tui.instruments.rows import Rows
 from app.tui.theme import Look
 
+PAINT_EVERY = 2
+"""Figures that change twenty times a second cannot be read, and cost the engine time."""
+
 Form = Literal["pane", "two", "one", "none"]
 
 
@@ -30,6 +33,7 @@ class Instruments:
         self.pane = Rows(pad=1, id="pane")
         self.lines = Rows(id="figures")
         self.form: Form = "none"
+        self._num_calls = 0
 
     @property
     def shown(self) -> str:
@@ -44,8 +48,11 @@ class Instruments:
         self.lines.styles.height = 2 if self.form == "two" else 1
 
     def show(self, chat: Conversation, look: Look) -> None:
-        """Show what is known now."""
+        """Show what is known now; of an answer in progress every ``PAINT_EVERY`` calls."""
         reading = self.read(chat)
+        self._num_calls += 1
+        if reading.is_live and self._num_calls % PAINT_EVERY:
+            return
         if self.form == "pane":
             self.pane.show(pane_rows(reading, self.pane.room, self.pane.size.height, look))
         elif self.form != "none":

@@ -126,7 +126,7 @@ def _compared(steps: list[Step], texts: Texts, width: int, tones: Tones, look: L
     drafted: Row = row(("draft  ", tones.label))
     chosen: Row = row(("model  ", tones.label))
     for step in steps:
-        above, below = _draft_cell(step, texts), _chosen_cell(step, texts)
+        above, below = _draft_cell(step, texts, look), _chosen_cell(step, texts, look)
         wide = max(cells_of([Segment(above)]), cells_of([Segment(below)]))
         if cells_of(drafted) + wide + 2 > width:
             drafted.append(Segment(look.signs.more, tones.label))
@@ -146,24 +146,24 @@ def _cell(text: str, wide: int, style: Style) -> Row:
     return [Segment(text, style), Segment(blank)]
 
 
-def _draft_cell(step: Step, texts: Texts) -> str:
+def _draft_cell(step: Step, texts: Texts, look: Look) -> str:
     """The draft; of several the one that was right, and how many more there were."""
     if not step.drafted:
         return "" if step.kind in ("plain", "bonus") else "?"
     right = [one for one in step.drafted if one == step.chosen]
-    shown = spelled((right or list(step.drafted))[:1], texts)
+    shown = spelled((right or list(step.drafted))[:1], texts, look)
     more = len(step.drafted) - 1
     return f"{shown} +{more}" if more else shown
 
 
-def _chosen_cell(step: Step, texts: Texts) -> str:
-    return "" if step.chosen is None else spelled([step.chosen], texts)
+def _chosen_cell(step: Step, texts: Texts, look: Look) -> str:
+    return "" if step.chosen is None else spelled([step.chosen], texts, look)
 
 
-def spelled(ids: Sequence[int], texts: Texts) -> str:
+def spelled(ids: Sequence[int], texts: Texts, look: Look) -> str:
     """A token in few cells: spaces and line ends seen, its id where nobody can spell it."""
     text = texts(ids)[0]
     if not text:
         return f"#{ids[0]}"
-    seen = visible(text.replace("\n", "\\n").replace("\t", "\\t")).replace(" ", "·")
-    return seen if len(seen) <= MOST_TOKEN_CELLS else seen[: MOST_TOKEN_CELLS - 1] + "…"
+    seen = visible(text.replace("\n", "\\n").replace("\t", "\\t")).replace(" ", look.signs.space)
+    return seen if len(seen) <= MOST_TOKEN_CELLS else seen[: MOST_TOKEN_CELLS - 1] + look.signs.more

@@ -13,6 +13,7 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from app.sessions.branches import Branch
+from app.tui.clock import local_minute
 from app.tui.theme import Look
 from app.visible import visible_line
 
@@ -54,7 +55,7 @@ class BranchScreen(ModalScreen[str | None]):
         who = "you" if fork.role == "user" else "answer"
         return Text.assemble(
             (f"{mark} {at + 1:>2}  ", look.accent),
-            (f"{where:<18}", look.dim),
+            (f"{local_minute(branch.leaf.at)}  {where:<18}", look.dim),
             (f"{who}: ", look.user if fork.role == "user" else look.assistant),
             (visible_line(fork.content or fork.reason or "(empty)", TEXT_CELLS), look.text),
             no_wrap=True, overflow="ellipsis", end="",

@@ -9,7 +9,7 @@ from textual.containers import Container, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from app.tui.comparison import Comparison, Side, same_beginning
+from app.tui.comparison import Comparison, Side, difference_at
 from app.tui.lines import Part, fit, size_text
 from app.tui.screens.help import HelpPart
 from app.tui.theme import Look
@@ -119,10 +119,8 @@ class CompareScreen(ModalScreen[None]):
         shown = visible(side.text)
         if not shown:
             return Text("nothing yet" if not is_over else "no answer", look.dim)
-        at = same_beginning(side.text, other.text) if other.text else len(side.text)
-        is_live = other.record is None and len(other.text) <= len(side.text)
-        differs = at < len(side.text) and not (is_live and at >= len(other.text.rstrip()))
-        if not differs:
+        at = difference_at(side.text, other.text, both_ended=side.has_ended and other.has_ended)
+        if at is None:
             return Text(shown, look.text)
         before, after = visible(side.text[:at]), visible(side.text[at:])
         end = next((i for i, char in enumerate(after) if char.isspace()), len(after))

@@ -33,10 +33,12 @@ ROWS = (
     ("sampling.min_p", "min-p"),
     ("sampling.presence_penalty", "presence penalty"),
     ("sampling.repetition_penalty", "repetition penalty"),
+    ("sampling.logit_bias", "logit bias"),
     ("sampling.max_tokens", "longest answer"),
     ("sampling.seed", "seed"),
     ("chat.thinking", "thinking"),
     ("chat.effort", "thinking effort"),
+    ("chat.thinking_budget", "thinking budget"),
     ("draft.drafter", "drafter"),
     ("draft.shape", "draft shape"),
     ("draft.tokens", "draft tokens"),
@@ -83,14 +85,6 @@ class ChoiceField(Widget, can_focus=True):
         """Take the next word."""
         self.action_walk(1)
 
-
-SOURCES = {
-    "default": "default",
-    "profile": "from the profile",
-    "environment": "from the environment",
-    "command line": "from the command line",
-}
-"""Where a value came from, in a person's words."""
 
 Field = TextField | ChoiceField
 
@@ -154,7 +148,11 @@ class ParameterScreen(ModalScreen[list[str]]):
         rows: list[Widget] = [self._row(name, label) for name, label in ROWS]
         area = TextArea(visible(self._system), name="system", compact=True, soft_wrap=True)
         area.cursor_blink = False
-        rows.append(Horizontal(Static("system prompt", classes="label"), area, classes="row tall"))
+        rows.append(
+            Horizontal(
+                Static("system prompt", markup=False, classes="label"), area, classes="row tall"
+            )
+        )
         sheet = Vertical(Rows(*rows), self._foot, classes="sheet parameters")
         sheet.border_title = "How answers are made, in this conversation"
         sheet.border_subtitle = KEYS.replace("·", self._look.signs.dot)
@@ -170,7 +168,7 @@ class ParameterScreen(ModalScreen[list[str]]):
             field = TextField(name, value, default_text(name, self._info))
         note = Static(self._note(name), markup=False, classes="note")
         note.id = f"note-{name.replace('.', '-')}"
-        return Horizontal(Static(label, classes="label"), field, note, classes="row")
+        return Horizontal(Static(label, markup=False, classes="label"), field, note, classes="row")
 
     def on_mount(self) -> None:
         """Begin with the setting that was asked for."""
@@ -188,8 +186,8 @@ class ParameterScreen(ModalScreen[list[str]]):
         if now.source == SOURCE:
             return Text("set here", self._look.accent)
         if now.value is None and name.startswith("sampling.") and name != "sampling.seed":
-            return Text("from the checkpoint", self._look.dim)
-        return Text(SOURCES.get(now.source, "from settings.toml"), self._look.dim)
+            return Text("checkpoint", self._look.dim)
+        return Text(_short(now.source), self._look.dim)
 
     # one row
 
@@ -298,10 +296,15 @@ def default_text(name: str, info: EngineInfo | None) -> str:
     """What an empty value stands for."""
     section, leaf = name.split(".")
     if name == "sampling.seed":
-        return "fresh each turn"
+        return "fresh"
     if section != "sampling":
         return "the drafter's" if name == "draft.tokens" else "default"
     if info is None:
         return "the checkpoint's"
     theirs = getattr(info.default_sampling, leaf, None)
     return show_value(theirs) if theirs is not None else ""
+
+
+def _short(source: str) -> str:
+    """Where a value came from, in few cells: of a file only what it is."""
+    return "settings.toml" if source.startswith("user file") else source

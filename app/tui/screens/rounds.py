@@ -95,7 +95,9 @@ class RoundsScreen(ModalScreen[None]):
         tones = tones_of(look, live=True)
         keys = f"{look.signs.up}{look.signs.down} round  [ ] answer  F2 closes"
         rounds = rates.rounds if rates is not None else []
-        count = f"  {len(rounds):,} rounds" + (f", {self._older} back" * bool(self._older))
+        count = f"  {len(rounds):,} round{'s' * (len(rounds) != 1)}" + (
+            f", {self._older} back" * bool(self._older)
+        )
         title = ends(
             row(("ROUNDS", tones.title), (count, tones.label)), row((keys, tones.label)), width
         )

@@ -268,3 +268,25 @@ def test_a_dumb_terminal_gets_lines(on_terminal, environment):
 def test_a_tiny_window_gets_the_plain_form(on_terminal):
     with on_terminal([], "chat", columns=30, rows=8) as terminal:
         assert "30 x 8 cells" in terminal.wait_for("demo").replace("\r\n", "")
+
+
+def test_branches_find_and_continue_are_commands_here_too(state, capfd):
+    now = state(
+        Script(answer="word " * 9, fails_after=2), Script(answer=" and on"), Script(answer="b")
+    )
+    reader = ListReader(
+        *("hello", "/continue", "/edit 1", "hello again", "/tree", "/branch 1", "/find WORD"),
+        *("/branch 7", "/rename Talk", "/edit 9", "/now", "/delete 2", "/quit"),
+    )
+    talk(now, reader)
+    errors = capfd.readouterr().err
+    assert [one.content for one in now.session.path_messages()] == [
+        "hello", "word word word word word word and on",
+    ]  # fmt: skip
+    assert reader.drafts[3] == "hello"
+    for words in (
+        *("message 1 of 2  hello", "message 1 of 2  hello again", "model: word word"),
+        *("There is no branch 7", "is called: Talk", "There is no message 9 of yours"),
+        *("full screen only", "too little of an id to delete by"),
+    ):
+        assert words in errors, words

@@ -42,7 +42,7 @@ async def test_e_writes_a_message_anew_beside_the_old_one(seat):
         assert contents(s) == ["first, but better", "three"]
         assert s.app._composer.text == "half a thought"
         assert "branch 2 of 2" in s.text
-        assert "2 of 2  " in s.text
+        assert "you · 2 of 2" in s.text
         assert s.app._history.entries()[-2:] == ["half a thought", "first, but better"]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.tui.comparison import same_beginning
+from app.tui.comparison import difference_at
 from app.tui.screens.compare import CompareScreen
 from tests.fakes.engine import Script
 from tests.fakes.profiles import FakeMenu, Load
@@ -199,14 +199,18 @@ async def test_narrow_answers_stand_one_below_the_other(chat):
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "same"),
+    ("first", "second", "ended", "same"),
     [
-        ("a mountain", "a hill", "a "),
-        ("the same", "the same", "the same"),
-        ("begin", "begin and go on", ""),
-        ("one two", "one twain", "one "),
-        ("", "x", ""),
+        ("a mountain", "a hill", True, "a "),
+        ("a mountain", "a hill", False, "a "),
+        ("the same", "the same", True, None),
+        ("begin", "begin and go on", False, None),
+        ("begin", "begin and go on", True, ""),
+        ("one two", "one twain", False, "one "),
+        ("", "x", False, None),
     ],
 )
-def test_a_difference_begins_with_the_word_that_differs(first, second, same):
-    assert first[: same_beginning(first, second)] == same
+def test_a_difference_begins_with_the_word_that_differs(first, second, ended, same):
+    for one, other in ((first, second), (second, first)):
+        at = difference_at(one, other, both_ended=ended)
+        assert (None if at is None else one[:at]) == same

@@ -65,16 +65,35 @@ class StillEngine:
     def _round(self, index):
         ms = {"draft": 10.0, "verify": 76.0, "accept": 2.0, "host": 2.0}
         return RoundRecord(
-            index, "mtp", "chain", 4, 3, 2, (1, 2, 3), 214 + index * 3, 0.41 + index * 0.09, ms,
+            index, "mtp", "chain", 4, 3, 2, (index + 1, index + 2, index + 3),
+            214 + index * 3, 0.41 + index * 0.09, ms,
             {"weights": 14_100_000_000, "head": 640_000_000, "state": 302_000_000, "kv": 14_000_000,
-             "drafter": 420_000_000},
+             "drafter": 420_000_000}, (index + 1, index + 2, index + 9),
         )  # fmt: skip
 
     def _record(self, rounds):
         ids = tuple(one for each in rounds for one in each.token_ids)
         return TurnRecord(
-            BEFORE + AFTER, THINKING, ids, "stop", 214, 0, 0.41, 2.2, 1830.0, 33.3, rounds, (), 1
+            BEFORE + AFTER,
+            THINKING,
+            ids,
+            "stop",
+            214,
+            0,
+            0.41,
+            2.2,
+            1830.0,
+            33.3,
+            rounds,
+            (),
+            1,
+            token_chars=tuple(len(text) for text in self._cut(THINKING + BEFORE + AFTER, len(ids))),
         )
+
+    @staticmethod
+    def _cut(text, count):
+        size = -(-len(text) // count)
+        return [text[at * size : (at + 1) * size] for at in range(count)]
 
     def count_tokens(self, messages):
         return 214
@@ -183,3 +202,31 @@ async def test_sheets(still, key):
             s.app.screen.query_one("Input").cursor_blink = False
         await settle(s)
         assert_same(s.app, f"sheet-{key.replace('+', '-')}-80x24")
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24), (60, 16)])
+@pytest.mark.parametrize("look", LOOKS)
+async def test_rounds(still, size, look):
+    async with still(size, **LOOKS[look]) as s:
+        s.engine.go.set()
+        await s.idle()
+        await s.send("Write a segmented sieve")
+        await s.until(lambda: s.app.chat.rates is not None and s.app.chat.rates.record)
+        await s.send("/view full")
+        await s.pilot.press("up", "up")
+        s.app.screen.paint()
+        await s.pilot.pause()
+        assert_same(s.app, f"rounds-{look}-{size[0]}x{size[1]}")
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_tokens(still, look):
+    async with still((80, 24), **LOOKS[look]) as s:
+        s.app._composer.cursor_blink = False
+        s.engine.go.set()
+        await s.idle()
+        await s.send("Write a segmented sieve")
+        await s.until(lambda: s.app.chat.rates is not None and s.app.chat.rates.record)
+        await s.pilot.press("f7")
+        await settle(s)
+        assert_same(s.app, f"tokens-{look}-80x24")

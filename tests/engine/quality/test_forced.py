@@ -8,7 +8,14 @@ import torch
 
 from engine.model.random import random_model
 from engine.open import HELD_FORMATS
-from engine.quality.forced import Reading, compare_text, divergence, expect_text
+from engine.quality.forced import (
+    Passage,
+    Reading,
+    compare_text,
+    divergence,
+    expect_text,
+    windows_of,
+)
 from tests.engine.model.checkpoints import TINY
 
 CONFIG = replace(TINY, vocab_size=700)
@@ -19,6 +26,10 @@ IDS = torch.randint(0, NUM_IDS, (150,), generator=torch.Generator().manual_seed(
 @pytest.fixture(scope="module")
 def models():
     return [random_model(CONFIG, HELD_FORMATS, device="cpu", seed=seed) for seed in (0, 1)]
+
+
+def reading(ids, window_tokens: int = 1024) -> Reading:
+    return Reading(windows_of(ids, window_tokens), NUM_IDS)
 
 
 def silent(_num_scored: int) -> None:
@@ -33,7 +44,7 @@ def logprobs_of(model, ids) -> torch.Tensor:
 
 def test_a_loss_is_minus_the_log_probability_of_the_next_token(models):
     model = models[0]
-    found = expect_text(model, model.new_state(256), Reading(IDS, NUM_IDS), silent)
+    found = expect_text(model, model.new_state(256), reading(IDS), silent)
     told = logprobs_of(model, IDS[:-1])
     expected = -told.gather(1, torch.tensor(IDS[1:])[:, None]).squeeze(1)
     assert np.allclose(found.loss, expected.numpy(), atol=1e-5)
@@ -43,28 +54,37 @@ def test_a_loss_is_minus_the_log_probability_of_the_next_token(models):
 
 def test_every_token_but_the_first_is_predicted_once_and_windows_begin_empty(models):
     model, told = models[0], []
-    reading = Reading(IDS, NUM_IDS, window_tokens=64)
-    found = expect_text(model, model.new_state(64), reading, told.append)
+    found = expect_text(model, model.new_state(64), reading(IDS, 64), told.append)
     assert told == [64, 128, 149]
-    whole = expect_text(model, model.new_state(256), Reading(IDS, NUM_IDS), silent)
+    whole = expect_text(model, model.new_state(256), reading(IDS), silent)
     assert np.array_equal(found.loss[:64], whole.loss[:64])
-    second = expect_text(model, model.new_state(256), Reading(IDS[64:129], NUM_IDS), silent)
+    second = expect_text(model, model.new_state(256), reading(IDS[64:129]), silent)
     assert np.array_equal(found.loss[64:128], second.loss)
 
 
+def test_of_an_answer_its_own_tokens_are_predicted_behind_its_question(models):
+    model = models[0]
+    both = (Passage(tuple(IDS[:40]), 25), Passage(tuple(IDS[40:60]), 10))
+    found = expect_text(model, model.new_state(256), Reading(both, NUM_IDS), silent)
+    first, second = (
+        expect_text(model, model.new_state(256), reading(one.ids), silent).loss for one in both
+    )
+    assert np.array_equal(found.loss, np.concatenate((first[24:], second[9:])))
+
+
 def test_a_model_agrees_with_itself_to_the_bit(models):
-    model, reading = models[0], Reading(IDS, NUM_IDS)
-    expected = expect_text(model, model.new_state(256), reading, silent)
-    found = compare_text(model, model.new_state(256), reading, expected, silent)
+    model, whole = models[0], reading(IDS)
+    expected = expect_text(model, model.new_state(256), whole, silent)
+    found = compare_text(model, model.new_state(256), whole, expected, silent)
     assert np.array_equal(found.loss, expected.loss)
     assert np.array_equal(found.chosen, expected.top_ids[:, 0])
     assert not found.divergence.any()
 
 
 def test_another_model_differs_and_its_divergence_is_at_most_the_whole(models):
-    reading = Reading(IDS, NUM_IDS)
-    expected = expect_text(models[0], models[0].new_state(256), reading, silent)
-    found = compare_text(models[1], models[1].new_state(256), reading, expected, silent)
+    ids = reading(IDS)
+    expected = expect_text(models[0], models[0].new_state(256), ids, silent)
+    found = compare_text(models[1], models[1].new_state(256), ids, expected, silent)
     p, q = (logprobs_of(one, IDS[:-1]) for one in models)
     whole = (p.exp() * (p - q)).sum(dim=1).numpy()
     assert (found.divergence > 0).all()
@@ -84,4 +104,4 @@ def test_whoever_is_told_of_windows_can_stop_the_reading(models):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        expect_text(models[0], models[0].new_state(256), Reading(IDS, NUM_IDS, 64), stop)
+        expect_text(models[0], models[0].new_state(256), reading(IDS, 64), stop)

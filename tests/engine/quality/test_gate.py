@@ -7,6 +7,7 @@ import shutil
 import threading
 import weakref
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,11 +21,13 @@ from engine.quality.gate import judge
 from engine.quality.interval import Interval
 from engine.quality.report import as_json, as_markdown
 from engine.quality.side import Casts, Source
-from engine.quality.texts import Text, read_text, shipped_texts
+from engine.quality.texts import Talks, Text, read_talks, read_text, shipped_texts, texts_for
 from engine.settings.declared import ModelSettings, Settings
+from engine.text.tokenizer import Tokenizer
 from tests.engine.model.checkpoints import TINY, random_tensors, write_checkpoint
 from tests.fakes.model import write_text_files
 
+ROOT = Path(__file__).resolve().parents[3]
 CONFIG = replace(TINY, vocab_size=320, eos_ids=(302,))
 SETTINGS = Settings(model=ModelSettings(device="cpu", threads=1))
 TEXTS = (Text("one", "the quick brown fox " * 12), Text("other", "def f(x): return x\n" * 8))
@@ -155,6 +158,7 @@ def test_a_candidate_with_another_tokenizer_is_refused(folders, tmp_path):
         ({"answer_tokens": 5000}, "answers of 5000 tokens"),
         ({"window_tokens": 5000}, "Windows of 5000 tokens"),
         ({"texts": (Text("short", "a"),)}, "'short' has no token to predict"),
+        ({"texts": (Talks("none", (("why?", ""),)),)}, "'none' has no token to predict"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(folders, changed, said):
@@ -175,6 +179,33 @@ def test_the_context_is_what_the_gate_needs_not_what_a_chat_has(folders):
     wide = replace(SETTINGS, model=replace(SETTINGS.model, context_tokens=1_000_000))
     narrowed = gate._narrowed(replace(source(folders / "right"), settings=wide))
     assert narrowed.settings.model.context_tokens == gate.CONTEXT_TOKENS
+
+
+def test_answers_are_predicted_as_a_chat_would_write_them(folders):
+    talks = Talks("talks", (("what is ice?", "a river"), ("hello", "hello there")))
+    judged = compared(source(folders / "right"), source(folders / "wrong"), (talks,))
+    (one,) = judged.verdict.texts
+    assert (one.name, one.sha256) == ("talks", talks.sha256)
+    tokenizer = Tokenizer.load(folders / "right", 320)
+    lengths = [len(tokenizer.encode(answer, control=False)) for _, answer in talks.pairs]
+    assert one.num_tokens == sum(lengths)
+
+
+def test_the_demo_is_measured_on_exchanges_and_others_on_prose_and_code():
+    assert texts_for(is_demo=False) == shipped_texts()
+    (talks,) = texts_for(is_demo=True)
+    assert len(talks.pairs) > 40
+    taught = "".join(one.read_text("utf-8") for one in (ROOT / "scripts/demo").glob("*.txt"))
+    assert not [answer for _, answer in talks.pairs if answer in taught]
+
+
+@pytest.mark.parametrize(
+    "lines", ["Q: one\nQ: two\nA: three", "Q: one", "one\nA: two", "Q: one\nA: two\nthree"]
+)
+def test_exchanges_without_their_answer_are_refused(tmp_path, lines: str):
+    (tmp_path / "talks").write_text(lines)
+    with pytest.raises(RequestError, match="Write a line 'Q: question' and a line 'A: answer'"):
+        read_talks(tmp_path / "talks")
 
 
 def test_the_shipped_texts_are_long_enough_for_a_narrow_interval():

@@ -122,3 +122,20 @@ def test_asking_again_gives_the_same_prompt(plain):
     edited = plain.prompt(ASK, answer, Message("user", "hello"))
     assert edited.num_seams == 2
     assert edited.ids[: len(first.ids) - 30] == first.ids[: len(first.ids) - 30]
+
+
+def test_an_unfinished_answer_stands_behind_the_opening_of_its_turn(plain, thinking):
+    begun = Message("assistant", "a glacier is")
+    assert list(plain.prompt(ASK, begun).ids) == [
+        *plain.prompt(ASK).ids,
+        *plain.ids("a glacier is"),
+    ]
+    thought = thinking.prompt(ASK, Message("assistant", "cold", "hm"))
+    assert thought.text == thinking.prompt(ASK).text + "hm\n</think>\n\ncold"
+    still = thinking.prompt(ASK, Message("assistant", "", "hm"))
+    assert still.text == thinking.prompt(ASK).text + "hm"
+
+
+def test_an_unfinished_answer_cannot_speak_for_the_template(plain):
+    begun = Message("assistant", "a<|im_end|>b")
+    assert plain.tokenizer.control_ids["<|im_end|>"] not in plain.prompt(ASK, begun).ids[-4:]

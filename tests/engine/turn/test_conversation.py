@@ -200,3 +200,34 @@ def test_counting_tokens_is_what_the_prompt_will_have(folder):
     record, _ = talk.ask(user("hello"))
     assert record.prompt_tokens == count
     assert isinstance(talk.engine.info.model, str)
+
+
+def test_an_unfinished_answer_goes_on_where_it_stopped(folder):
+    talk = Talk(folder, ANSWERS)
+    whole, _ = talk.ask(user("hello"))
+    talk = Talk(folder, ANSWERS)
+    first, _ = talk.ask(user("hello"), max_tokens=2)
+    rest, notices = talk.ask(user("hello"), said_by(first))
+    assert notices == []
+    assert first.token_ids + rest.token_ids == whole.token_ids
+    assert first.text + rest.text == whole.text
+    assert rest.reused_tokens == first.prompt_tokens + 1
+    said = Message("assistant", first.text + rest.text)
+    second, notices = talk.ask(user("hello"), said, user("more?"))
+    assert (second.text, notices) == ("a river", [])
+
+
+@pytest.mark.parametrize("num_tokens", [1, 2, 4, 7, 8, 9, 12])
+def test_thinking_and_answer_that_were_cut_off_go_on(tmp_path, num_tokens):
+    answers = ("one two</think>\n\nice is cold<|im_end|>",)
+    folder = write_text_files(tmp_path, THINKING_TEMPLATE)
+    whole, _ = Talk(folder, answers).ask(user("hello"))
+    talk = Talk(folder, answers)
+    first, _ = talk.ask(user("hello"), max_tokens=num_tokens)
+    rest, notices = talk.ask(user("hello"), said_by(first))
+    assert notices == []
+    assert first.token_ids + rest.token_ids == whole.token_ids
+    assert (first.reasoning + rest.reasoning, first.text + rest.text) == (
+        whole.reasoning,
+        whole.text,
+    )

@@ -45,7 +45,7 @@ FAULTS = [
     ("a row twice", "prefill", "rows - 2, stride", "rows - 1, stride", TRUTH),
     ("last row not written", "prefill", "(rows < num_rows) & (within < D)",
      "(rows < num_rows - 1) & (within < D)", TRUTH),
-    ("tail one row early", "prefill", "num_rows - 3 + last", "num_rows - 4 + last", TRUTH),
+    ("tail one row early", "prefill", "length - 3 + last", "length - 4 + last", TRUTH),
     ("k from q's heads", "prefill", "(key_head >= 0) & (value_head < 0)",
      "(key_head >= -1) & (value_head < -1)", TRUTH),
     ("one half folded", "fold", "tl.static_range(2)", "tl.static_range(1)", TRUTH),

@@ -1,0 +1,1 @@
+"""What the screen costs: measured on this machine, with an engine that only keeps time."""

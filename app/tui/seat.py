@@ -1,0 +1,113 @@
+"""The model's place: what is loaded, what is on its way there, and what to tell about either."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from app.live import LiveSettings
+from app.opening import DEMO_NOTICE
+from app.profile_menu import Switch
+from app.trace.record import Recorder
+from app.tui.pieces import Tone
+from app.tui.worker import (
+    EngineOpened,
+    EngineWorker,
+    OpenFailed,
+    ReturnBegan,
+    SwitchFailed,
+    WorkerEvent,
+)
+from engine.errors import CancelledError, EngineError
+from engine.types import EngineInfo, LoadProgressed
+
+Notice = tuple[str, str, Tone]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A load that ended.
+
+    ``is_back`` says that another model was wanted and the one before it goes on.
+    """
+
+    notices: list[Notice] = field(default_factory=list[Notice])
+    is_back: bool = False
+
+
+class Seat:
+    """Knows the worker's loads; knows no message and no answer.
+
+    Args:
+        worker: loads.
+        live: settings, which follow the profile that is opened.
+        recorder: takes the timing of what another engine answers.
+    """
+
+    def __init__(self, worker: EngineWorker, live: LiveSettings, recorder: Recorder | None) -> None:
+        self._worker = worker
+        self._live = live
+        self._recorder = recorder
+        self.info: EngineInfo | None = None
+        self.token_texts: Callable[[Sequence[int]], list[str]] = lambda ids: [""] * len(ids)
+        self.load: LoadProgressed | None = None
+        self.switch: Switch | None = None
+        """Another profile that is wanted, until it is there or was given up."""
+
+    def load_again(self) -> None:
+        """Try once more what did not load."""
+        self.load = None
+        self._worker.start()
+
+    def begin_switch(self) -> bool:
+        """Begin to load the profile that is wanted; False when none is."""
+        if self.switch is None:
+            return False
+        opener, self.load = self.switch.open, None
+        if self._recorder is not None:
+            opener = self._recorder.wrap(opener)
+        self._worker.switch(opener, beside=self.switch.beside)
+        return True
+
+    def take(self, event: WorkerEvent, *, has_messages: bool) -> Change | None:
+        """Take what happened to a load; None while it goes on."""
+        match event:
+            case LoadProgressed():
+                self.load = event
+            case ReturnBegan():
+                self.load = None
+            case EngineOpened():
+                return self._opened(event, has_messages=has_messages)
+            case OpenFailed(error):
+                self.info = self.switch = None
+                return Change([(error.title, _sentence(error), "error")])
+            case SwitchFailed():
+                return self._went_back(event)
+            case _:
+                pass
+        return None
+
+    def _opened(self, event: EngineOpened, *, has_messages: bool) -> Change:
+        before, info = self.info, event.info
+        self.info, self.token_texts = info, event.token_texts
+        notices: list[Notice] = []
+        if self.switch is not None:
+            self._live.rebase(self.switch.plan.sources)
+            self.switch = None
+            read = " The conversation is read again with your next message." if has_messages else ""
+            text = f"{info.model}, profile {info.profile}, is loaded.{read}"
+            notices.append(("Profile", text, "info"))
+        if info.is_demo and not (before is not None and before.is_demo):
+            notices.append(("Demo model", DEMO_NOTICE, "info"))
+        return Change(notices)
+
+    def _went_back(self, event: SwitchFailed) -> Change:
+        name = self.switch.name if self.switch is not None else "the other profile"
+        self.info, self.token_texts = event.info, event.opened.token_texts
+        self.switch = None
+        is_wanted = isinstance(event.error, CancelledError)
+        why = "" if is_wanted else f"{_sentence(event.error)}\n"
+        text = f"{why}'{name}' was not loaded: '{event.info.profile}' goes on as before."
+        return Change([("Profile", text, "info" if is_wanted else "error")], is_back=True)
+
+
+def _sentence(error: EngineError) -> str:
+    return f"{error.message}\n{error.mend}".strip()
