@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -169,9 +169,8 @@ class Dflash:
         near = next(one for one in self._windows if one >= min(state.length, max(self._windows)))
         self._run(state, ("block", near), partial(self._propose, self._windows[near], state))
         found = self._found.cpu()  # one copy, which waits for the block
-        ids: Any = found[:, 0].tolist()
-        scores: Any = found[:, 1:].view(torch.float32).tolist()
-        return Lattice(ids, scores)
+        ids, scores = cast("Any", found[:, 0]), cast("Any", found[:, 1:].view(torch.float32))
+        return Lattice(ids.tolist(), scores.tolist())
 
     def _run(
         self, state: DflashState, key: tuple[str | int, ...], launch: Callable[[], None]
