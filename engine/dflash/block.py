@@ -85,6 +85,10 @@ class Dflash:
         embedding: bf16 [V, D], the target's.
         head: what proposals are chosen with.
         graphs: of its launches.
+
+    Attributes:
+        config: its numbers.
+        weights: as they are held.
     """
 
     def __init__(
@@ -96,7 +100,7 @@ class Dflash:
         graphs: GraphCache,
     ) -> None:
         self.config = config
-        self._weights = weights
+        self.weights = weights
         self._embedding = embedding
         self._head = head
         self._graphs = graphs
@@ -118,17 +122,17 @@ class Dflash:
     @property
     def weight_bytes(self) -> int:
         """Bytes of its own weights as they are held."""
-        return self._weights.num_bytes
+        return self.weights.num_bytes
 
     def moved_bytes(self, context_tokens: int) -> int:
         """Bytes that a block's kernels must move with so many positions held: weights, head, keys.
 
         The codebooks are read by row and not counted.
         """
-        books = self._weights.predecessors.nbytes + self._weights.successors.nbytes
+        books = self.weights.predecessors.nbytes + self.weights.successors.nbytes
         head = bytes_of([self._head.matrix])
         near = min(context_tokens, self.config.window)
-        return self._weights.num_bytes - books + head + near * self.config.kv_bytes_per_token
+        return self.weights.num_bytes - books + head + near * self.config.kv_bytes_per_token
 
     def new_state(self, max_tokens: int) -> DflashState:
         """An empty state for conversations of up to ``max_tokens``, its angles ready."""
@@ -181,7 +185,7 @@ class Dflash:
 
     def _fill(self, num_rows: int, state: DflashState) -> None:
         """Write keys and values of context rows; they need nothing of the layers before."""
-        weights, eps = self._weights, self.config.rms_norm_eps
+        weights, eps = self.weights, self.config.rms_norm_eps
         joined = product(self._rows[:num_rows], weights.fc)
         context = rms_norm(joined, weights.hidden_norm, eps)
         for index, layer in enumerate(weights.layers):
@@ -190,7 +194,7 @@ class Dflash:
 
     def _propose(self, window: BlockWindow, state: DflashState) -> None:
         """Run a block, and leave its candidates with their scores in ``_found``."""
-        weights, eps = self._weights, self.config.rms_norm_eps
+        weights, eps = self.weights, self.config.rms_norm_eps
         size = (self.config.block_size, self.config.hidden_size)
         stream = torch.empty(size, dtype=torch.bfloat16, device=self._device)
         embed(self._ids, self._embedding, out=stream)
@@ -252,7 +256,7 @@ class Dflash:
         Args:
             hidden: bf16 [places, D] after the drafter's norm.
         """
-        weights, top = self._weights, self.config.top_k
+        weights, top = self.weights, self.config.top_k
         logits = logits_of(hidden, self._head.matrix)
         topk_rows(
             logits, logits.shape[1], values=self._top_values, ids=self._top_ids,

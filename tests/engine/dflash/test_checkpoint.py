@@ -11,6 +11,7 @@ from engine.dflash.checkpoint import REPOSITORIES, dflash_tensors, open_dflash
 from engine.dflash.config import DflashConfig, read_dflash_config
 from engine.dflash.weights import load_dflash
 from engine.errors import CancelledError, CheckpointError
+from engine.model.compiling import packed_in
 from engine.model.config import SHAPE_27B, SHAPE_DEMO
 from engine.model.packing import Launching, Packer
 from engine.settings.declared import DraftSettings
@@ -76,6 +77,8 @@ def test_every_tensor_is_loaded_bit_by_bit(tmp_path):
     assert torch.equal(packed.fc.expand(), values["fc.weight"])
     assert torch.equal(packed.layers[1].v.expand(), values["layers.1.self_attn.v_proj.weight"])
     assert packed.layers[1].k.whole is packed.layers[1].v.whole
+    # what compiles ahead finds them all: of a layer q, k | v, o, gate | up, down and two kernels
+    assert len({id(one) for one in packed_in(packed)}) == 2 + 2 * 7
 
 
 def test_tensors_of_16_and_32_bits_are_read_too(tmp_path):

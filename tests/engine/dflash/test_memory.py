@@ -38,7 +38,7 @@ def test_what_a_drafter_holds_is_the_plan_to_the_byte(tmp_path, packed, stored):
     rows = DflashRows(source, NUM_TOKENS)
     plan = dflash_bytes(checkpoint, NUM_TOKENS, packed=packed, stored=stored)
     assert plan is not None
-    weights = tensors_of(source.drafter._weights)
+    weights = tensors_of(source.drafter.weights)
     assert sum(weights.values()) == plan.held == source.drafter.weight_bytes
     assert model.weight_bytes == model.weights.num_bytes >= plan.held
     held = {at: size for at, size in tensors_of(rows).items() if at not in before | weights}
