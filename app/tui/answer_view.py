@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from app.sessions.entries import MessageEntry
 from app.tui.answer import TailPiece, ThinkingPiece, finished_pieces
 from app.tui.blocks import Block, has_references
-from app.tui.instruments.comparison import spans_of
+from app.tui.instruments.token_kinds import spans_of
 from app.tui.instruments.tokens_piece import TokensPiece
 from app.tui.pieces import (
     AnswerTitlePiece,

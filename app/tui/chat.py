@@ -28,6 +28,7 @@ from app.tui.editor import edit_outside, read_outside
 from app.tui.find_bar import FindBar
 from app.tui.finding import Finding
 from app.tui.frame import Frame
+from app.tui.giving_up import GivingUp
 from app.tui.instruments.gauges import Gauges
 from app.tui.instruments.instruments import Instruments
 from app.tui.keymap import APP_BINDINGS, KEYS, Where
@@ -96,6 +97,7 @@ class ChatApp(App[None]):
         self._desk = Desk(self.chat, history, self._clock, self.hint)
         self._composer = self._desk.composer
         self._finding = Finding(self._transcript)
+        self._giving_up = GivingUp(self, self.chat, self._desk, self._finding, self._frame)
         self._commands = Commands(self, self.chat, live, store, worker, profiles)
 
     @property
@@ -152,7 +154,7 @@ class ChatApp(App[None]):
 
     def _ring(self) -> None:
         """Call a person back who went elsewhere while a long answer was written."""
-        was_long = self._clock.seconds() - self.chat.began_at >= LONG_SECONDS
+        was_long = self._clock.seconds() - self.chat.answering.began_at >= LONG_SECONDS
         if was_long and not self.app_focus and self._live.settings.chat.bell:
             self.bell()
 
@@ -274,17 +276,7 @@ class ChatApp(App[None]):
     def action_stop(self) -> None:
         """Stop what runs; with nothing running, the second press clears the box into history."""
         self._prompts.clear()
-        if self.chat.stop() or self._desk.give_up():
-            return
-        if self._finding.close():
-            self._composer.focus()
-            return
-        if self.focused is not self._composer:
-            self._composer.focus()
-        elif self._composer.text and self._frame.is_second("clear"):
-            self._desk.clear()
-        elif self._composer.text:
-            self.hint("Esc again clears the box; Up brings the text back")
+        self._giving_up.escape()
 
     def action_interrupt(self) -> None:
         """Copy a selection, else stop, else clear the box, else quit at the second press."""
@@ -292,21 +284,12 @@ class ChatApp(App[None]):
         if selected:
             self.copy_text(selected)
             self.screen.clear_selection()
-        elif self.chat.stop():
-            return
-        elif self._composer.text:
-            self._desk.clear()
-        elif self._frame.is_second("quit"):
-            self.leave()
         else:
-            self.hint("Ctrl+C again quits")
+            self._giving_up.interrupt()
 
     async def action_quit(self) -> None:
         """Quit; while an answer is written only at the second press."""
-        if self.chat.is_busy and not self._frame.is_second("quit"):
-            self.hint("an answer is being written: Ctrl+Q again quits and keeps its text")
-        else:
-            self.leave()
+        self._giving_up.quit()
 
     def leave(self, return_code: int = 0) -> None:
         """End the app; draft and answer are kept."""

@@ -80,7 +80,7 @@ class CompareCommands:
 
     def _last(self, info: EngineInfo) -> tuple[Request, TurnRecord | None]:
         """The last request with its answer, where this profile gave it in this run."""
-        done = self._chat.answered
+        done = self._chat.answering.last
         session = self._chat.session
         if done is not None and done.info == info and done.leaf == session.leaf:
             return done.request, done.record

@@ -5,54 +5,24 @@ key, no command and no layout.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from app.live import LiveSettings
-from app.opening import request_of
 from app.profile_menu import Switch
 from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
 from app.slash import typed_text
 from app.trace.record import Recorder
+from app.tui.answering import Answering, AnswerPhase, Ending
 from app.tui.clock import Clock
 from app.tui.page import Page
 from app.tui.pieces import Tone
 from app.tui.rates import TurnRates, rates_of
-from app.tui.seat import Seat
+from app.tui.seat import Seat, SeatPhase
 from app.tui.transcript import Transcript
-from app.tui.turn import Turn
-from app.tui.worker import (
-    EngineWorker,
-    TurnFailed,
-    WorkerEvent,
-    merged,
-)
-from engine.errors import EngineError
+from app.tui.worker import EngineWorker, WorkerEvent, merged
 from engine.records import TurnRecord
-from engine.types import (
-    EngineInfo,
-    LoadProgressed,
-    NoticeRaised,
-    PromptProgressed,
-    Request,
-    RoundEnded,
-    TextArrived,
-    TurnEnded,
-)
-
-Phase = Literal["loading", "unloaded", "idle", "reading", "thinking", "writing", "stopping"]
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """The last answer of this run: where it stands, who made it, of what, and its record."""
-
-    leaf: str
-    info: EngineInfo
-    request: Request
-    record: TurnRecord
+from engine.types import EngineInfo, LoadProgressed, NoticeRaised
 
 
 class Conversation:
@@ -72,31 +42,33 @@ class Conversation:
         self._worker = worker
         self._page = Page(transcript, live, clock)
         self._live = live
-        self._clock = clock
         self.recorder = recorder
-        self._turn: Turn | None = None
         self._num_warnings = 0
         self._refused = ""
-        self._asked: Request | None = None
         self._is_urgent = False
         self._seat = Seat(worker, live, recorder)
+        self.answering = Answering(worker, self._page, live, clock, recorder)
         self.session = session or self._fresh_session()
         if session is not None:
             self._adopt(session)
-        self.phase: Phase = "loading"
-        self.lent_to: Callable[[list[WorkerEvent]], None] | None = None
-        """Who has the engine meanwhile, and gets its events."""
-        self.answered: Answered | None = None
-        self.rates: TurnRates | None = None
         self.queued = ""
-        self.began_at = 0.0
+
+    # how things are
 
     @property
     def records(self) -> list[TurnRecord]:
         """The records of the answers of this branch that are complete, oldest first."""
         return [one.record for one in self.session.path_messages() if one.record is not None]
 
-    # what the person does
+    @property
+    def phase(self) -> AnswerPhase | SeatPhase:
+        """What is going on."""
+        return self.answering.phase if self.is_busy else self._seat.phase
+
+    @property
+    def rates(self) -> TurnRates | None:
+        """The figures of the answer in progress, or of the last one of this branch."""
+        return self.answering.rates
 
     @property
     def info(self) -> EngineInfo | None:
@@ -116,19 +88,26 @@ class Conversation:
     @property
     def is_busy(self) -> bool:
         """Whether an answer is in progress."""
-        return self._turn is not None
+        return self.answering.turn is not None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a message that is sent now is answered at once."""
+        return self.phase == "idle"
+
+    # what the person does
 
     def show(self) -> None:
         """Show the whole conversation."""
         self._page.show(self.session, self.info)
         records = self.records
-        self.rates = rates_of(records[-1]) if records else None
+        self.answering.rates = rates_of(records[-1]) if records else None
         self.tell_warnings()
 
     def submit(self, text: str) -> bool:
         """Send a message, or queue it; False when it has to wait in the box."""
         if self.phase == "unloaded":
-            self.load_again()
+            self._seat.load_again()
         if self.phase == "loading" or self.is_busy:
             if self.queued:
                 return False
@@ -156,11 +135,6 @@ class Conversation:
         """The message that the engine would not begin with, as it was typed."""
         text, self._refused = self._refused, ""
         return text
-
-    @property
-    def is_free(self) -> bool:
-        """Whether a message that is sent now is answered at once."""
-        return self.phase == "idle" and not self.is_busy
 
     def write_anew(self, entry: MessageEntry, text: str) -> None:
         """Put other words beside an earlier message, as a branch; only when `is_free`.
@@ -203,22 +177,16 @@ class Conversation:
         if self.phase == "loading":
             self._worker.cancel_load()
         elif self.is_busy:
-            self.phase = "stopping"
-            self._worker.stop()
+            self.answering.stop()
         else:
             return False
         return True
 
-    def load_again(self) -> None:
-        """Try to load the model once more."""
-        self.phase = "loading"
-        self._seat.load_again()
-
     def switch_to(self, switch: Switch) -> None:
         """Open another profile, after the answer in progress; a queued message waits for it."""
         self._seat.switch = switch
-        if not self.is_busy and self._seat.begin_switch():
-            self.phase = "loading"
+        if not self.is_busy:
+            self._seat.begin_switch()
 
     def begin_new(self) -> None:
         """Begin an empty conversation; this one stays on disk."""
@@ -236,11 +204,11 @@ class Conversation:
 
     def lend(self, taker: Callable[[list[WorkerEvent]], None]) -> None:
         """Let another one have the engine; messages wait until it is given back."""
-        self.lent_to, self.phase, self._seat.load = taker, "loading", None
+        self._seat.lend(taker)
 
     def give_back(self, event: WorkerEvent) -> None:
         """Have the engine again; ``event`` says whether it is there."""
-        self.lent_to = None
+        self._seat.lent_to = None
         self._take_load(event)
 
     def keep_settings(self) -> None:
@@ -249,10 +217,7 @@ class Conversation:
 
     def close(self) -> None:
         """Keep what has arrived of an answer in progress, and let go of the file."""
-        events = self._worker.drain()
-        if self._turn is not None:
-            self._refused = self._turn.close(events) or self._refused
-            self._turn = None
+        self._refused = self.answering.close(self._worker.drain()) or self._refused
         if refused := self.take_refused():
             self.session.draft = "\n".join(filter(None, (refused, self.session.draft)))
         self.session.close()
@@ -261,38 +226,23 @@ class Conversation:
 
     def take(self, events: list[WorkerEvent]) -> None:
         """Show and keep what happened since the last paint."""
-        if self.lent_to is not None:
-            self.lent_to(events)
+        if self._seat.lent_to is not None:
+            self._seat.lent_to(events)
             return
         for event in merged(events):
-            if self._turn is not None:
-                self._turn.see(event)
-            self._take_one(event)
+            if ending := self.answering.take(event):
+                self._end(ending)
+            elif isinstance(event, NoticeRaised):
+                self.notice("", event.text, "warning")
+            else:
+                self._take_load(event)
         if events:
             self._page.settle()
-
-    def _take_one(self, event: WorkerEvent) -> None:
-        match event:
-            case PromptProgressed():
-                self._rates.prompt = event
-            case TextArrived():
-                self._take_text(event)
-            case RoundEnded():
-                self._rates.take_round(event.record)
-            case NoticeRaised():
-                self.notice("", event.text, "warning")
-            case TurnEnded():
-                self._end_turn(event)
-            case TurnFailed():
-                self._fail_turn(event.error)
-            case _:
-                self._take_load(event)
 
     def _take_load(self, event: WorkerEvent) -> None:
         change = self._seat.take(event, has_messages=bool(self.session.path_messages()))
         if change is None:
             return
-        self.phase = "idle" if self.info is not None else "unloaded"
         for notice in change.notices:
             self.notice(*notice)
         if change.is_back:
@@ -302,47 +252,16 @@ class Conversation:
                 self.session = self._fresh_session(self.session)
             self._send_queued()
 
-    def _take_text(self, event: TextArrived) -> None:
-        if self._turn is None:
-            return
-        if self.phase != "stopping":
-            self.phase = "thinking" if event.channel == "thinking" else "writing"
-        self._turn.take(event, self._clock.seconds() - self.began_at)
-
-    def _end_turn(self, event: TurnEnded) -> None:
-        record = event.record
-        self._rates.record = record
-        if self._turn is None:
-            return
-        self._turn.finish(record)
-        if self._asked is not None and self.info is not None:
-            self.answered = Answered(self.session.leaf, self.info, self._asked, record)
-        failed = record.finish_reason == "error"
-        was_stopped = record.finish_reason == "cancelled" and not self._is_urgent
-        self._turn_over(may_go_on=not failed and not was_stopped)
-        if failed:
-            self.notice("Engine", record.error or "The engine failed.", "error")
-
-    def _fail_turn(self, error: EngineError) -> None:
-        if self._turn is None:
-            return
-        if self._turn.is_refused:
-            self._refused = self._turn.give_back()
-            self._turn = None
+    def _end(self, ending: Ending) -> None:
+        if ending.given_back is not None:
+            self._refused = ending.given_back
             self.show()
-        else:
-            self._turn.fail()
-        self._turn_over(may_go_on=False)
-        self._fail(error)
-
-    def _turn_over(self, *, may_go_on: bool) -> None:
-        self._turn = None
-        self.phase = "idle"
         self.tell_warnings()
-        if self._seat.begin_switch():
-            self.phase = "loading"
-        elif may_go_on:
+        was_stopped = ending.reason == "cancelled" and not self._is_urgent
+        if not self._seat.begin_switch() and ending.reason != "error" and not was_stopped:
             self._send_queued()
+        if ending.notice is not None:
+            self.notice(*ending.notice)
 
     # asking
 
@@ -356,16 +275,7 @@ class Conversation:
         """Answer the end of the branch; refused, it ends at ``before`` again."""
         if self.info is None:
             return
-        request = request_of(self._live.settings, self.info, self.session.request_messages())
-        view = self._page.answer_view(self.session, self.info, goes_on=goes_on)
-        self._turn = Turn(self.session, view, before, asked, goes_on=goes_on)
-        if self.recorder is not None:
-            self.recorder.follow(self.session.trace_path)
-        self.rates = None
-        self.phase = "reading"
-        self.began_at = self._clock.seconds()
-        self._asked = request
-        self._worker.ask(request)
+        self.answering.begin(self.session, self.info, before, asked, goes_on=goes_on)
         self.tell_warnings()
 
     def _send_queued(self) -> None:
@@ -377,7 +287,7 @@ class Conversation:
 
     def notice(self, title: str, text: str, tone: Tone = "info") -> None:
         """Put a notice on the transcript."""
-        self._page.notice(title, text, tone, self._turn)
+        self._page.notice(title, text, tone, self.answering.turn)
 
     def tell_warnings(self) -> None:
         """Show what the session has to say about its disk and its file."""
@@ -386,16 +296,7 @@ class Conversation:
         for sentence in fresh:
             self.notice("Session", sentence, "warning")
 
-    def _fail(self, error: EngineError) -> None:
-        self.notice(error.title, f"{error.message}\n{error.mend}".strip(), "error")
-
     # sessions
-
-    @property
-    def _rates(self) -> TurnRates:
-        if self.rates is None:
-            self.rates = TurnRates()
-        return self.rates
 
     def _fresh_session(self, like: Session | None = None) -> Session:
         info = self.info

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from app.live import LiveSettings
 from app.opening import DEMO_NOTICE
@@ -20,6 +21,9 @@ from engine.errors import CancelledError, EngineError
 from engine.types import EngineInfo, LoadProgressed
 
 Notice = tuple[str, str, Tone]
+"""A title, a text and its tone."""
+
+SeatPhase = Literal["loading", "unloaded", "idle"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class Change:
 
 
 class Seat:
-    """Knows the worker's loads; knows no message and no answer.
+    """Knows the worker's loads and who has the engine; knows no message and no answer.
 
     Args:
         worker: loads.
@@ -51,17 +55,32 @@ class Seat:
         self.load: LoadProgressed | None = None
         self.switch: Switch | None = None
         """Another profile that is wanted, until it is there or was given up."""
+        self.lent_to: Callable[[list[WorkerEvent]], None] | None = None
+        """Who has the engine meanwhile, and gets its events."""
+        self._is_loading = True
+
+    @property
+    def phase(self) -> SeatPhase:
+        """What is going on while no answer is; a lent engine counts as one that is loading."""
+        if self._is_loading:
+            return "loading"
+        return "idle" if self.info is not None else "unloaded"
 
     def load_again(self) -> None:
         """Try once more what did not load."""
-        self.load = None
+        self._is_loading, self.load = True, None
         self._worker.start()
+
+    def lend(self, taker: Callable[[list[WorkerEvent]], None]) -> None:
+        """Let another one have the engine, until a load ends that is taken here again."""
+        self.lent_to, self._is_loading, self.load = taker, True, None
 
     def begin_switch(self) -> bool:
         """Begin to load the profile that is wanted; False when none is."""
         if self.switch is None:
             return False
-        opener, self.load = self.switch.open, None
+        opener = self.switch.open
+        self._is_loading, self.load = True, None
         if self._recorder is not None:
             opener = self._recorder.wrap(opener)
         self._worker.switch(opener, beside=self.switch.beside)
@@ -77,8 +96,8 @@ class Seat:
             case EngineOpened():
                 return self._opened(event, has_messages=has_messages)
             case OpenFailed(error):
-                self.info = self.switch = None
-                return Change([(error.title, _sentence(error), "error")])
+                self._is_loading, self.info, self.switch = False, None, None
+                return Change([error_notice(error)])
             case SwitchFailed():
                 return self._went_back(event)
             case _:
@@ -87,6 +106,7 @@ class Seat:
 
     def _opened(self, event: EngineOpened, *, has_messages: bool) -> Change:
         before, info = self.info, event.info
+        self._is_loading = False
         self.info, self.token_texts = info, event.token_texts
         notices: list[Notice] = []
         if self.switch is not None:
@@ -102,11 +122,16 @@ class Seat:
     def _went_back(self, event: SwitchFailed) -> Change:
         name = self.switch.name if self.switch is not None else "the other profile"
         self.info, self.token_texts = event.info, event.opened.token_texts
-        self.switch = None
+        self._is_loading, self.switch = False, None
         is_wanted = isinstance(event.error, CancelledError)
         why = "" if is_wanted else f"{_sentence(event.error)}\n"
         text = f"{why}'{name}' was not loaded: '{event.info.profile}' goes on as before."
         return Change([("Profile", text, "info" if is_wanted else "error")], is_back=True)
+
+
+def error_notice(error: EngineError) -> Notice:
+    """An error as a notice: what happened and how to mend it."""
+    return error.title, _sentence(error), "error"
 
 
 def _sentence(error: EngineError) -> str:

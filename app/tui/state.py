@@ -62,7 +62,7 @@ def _load_parts(chat: Conversation, look: Look) -> list[Part]:
 
 def _prompt_parts(chat: Conversation, seconds: float, look: Look) -> list[Part]:
     step = chat.rates.prompt if chat.rates is not None else None
-    elapsed = Part(f"{seconds - chat.began_at:.1f} s", look.dim, 5)
+    elapsed = Part(f"{seconds - chat.answering.began_at:.1f} s", look.dim, 5)
     if step is None:
         return [elapsed]
     return [
@@ -80,7 +80,7 @@ def _answer_parts(chat: Conversation, seconds: float, look: Look) -> list[Part]:
     return [
         Part(f"{rates.total_tokens:,} tokens", look.text, 7),
         Part(f"{len(rates.rounds):,} rounds", look.dim, 4),
-        Part(f"{seconds - chat.began_at:.1f} s", look.dim, 5),
+        Part(f"{seconds - chat.answering.began_at:.1f} s", look.dim, 5),
     ]
 
 

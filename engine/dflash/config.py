@@ -171,11 +171,14 @@ def _num_layers(outer: ConfigFields) -> int:
 
 
 def _target_layers(inner: ConfigFields) -> tuple[int, ...]:
-    named: object = inner.data.get("target_layer_ids")
-    ids = cast("list[Any]", named) if isinstance(named, list) else []
+    named = inner.data.get("target_layer_ids")
+    wanted = "layers of the target, ascending"
+    if not isinstance(named, list):
+        raise inner.error("target_layer_ids", named, wanted)
+    ids = cast("list[Any]", named)
     are_numbers = all(isinstance(one, int) and not isinstance(one, bool) for one in ids)
     if not ids or len(ids) > MAX_LAYERS or not are_numbers or ids != sorted(set(ids)) or ids[0] < 0:
-        raise inner.error("target_layer_ids", ids or named, "layers of the target, ascending")
+        raise inner.error("target_layer_ids", ids, wanted)
     return tuple(ids)
 
 

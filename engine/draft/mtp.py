@@ -70,7 +70,12 @@ class MtpRows:
         self.rewind(0, None)
 
     def rewind(self, num_tokens: int, last_hidden: torch.Tensor | None) -> None:
-        """Go back to where the target had read ``num_tokens``, the last with ``last_hidden``."""
+        """Go back to where the target had read ``num_tokens``.
+
+        Args:
+            num_tokens: that stay.
+            last_hidden: bf16 [1, D], the last one's row after the final norm; None without one.
+        """
         num_rows = max(num_tokens - 1, 0)
         if num_rows > self._state.length:
             self._catch_up()

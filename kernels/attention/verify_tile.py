@@ -26,10 +26,9 @@ MAX_UNITS = 13
 LONG = 8192
 """Context class from which on two small blocks share a multiprocessor."""
 
-MAX_SHARED_BYTES = {90: 232_448, 121: 101_376}
-"""Shared memory a block may ask for, by compute capability."""
-
 SHARED_OF_AN_SM = {90: 233_472, 121: 102_400}
+"""Bytes of shared memory of a multiprocessor, by compute capability."""
+
 RESERVED = 1024
 """Bytes of shared memory that the system keeps of each block."""
 

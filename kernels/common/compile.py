@@ -18,9 +18,6 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime import JITFunction
 
-MAX_SHARED_BYTES = {90: 232_448, 121: 101_376}
-"""Shared memory a block may ask for, by compute capability: 227 KiB and 99 KiB."""
-
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
 _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)")

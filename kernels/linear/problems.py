@@ -18,11 +18,19 @@ from kernels.linear.expand import expand
 from kernels.linear.formats import FP8_BLOCK, NVFP4_GROUP, STEP
 from kernels.linear.middle import middle_linear
 from kernels.linear.middle_tile import MiddleTile
-from kernels.linear.pack import pack_bf16, pack_e4m3_row, pack_fp8_block, pack_nvfp4
+from kernels.linear.pack import (
+    E4M3,
+    NAN_BYTE,
+    pack_bf16,
+    pack_e4m3_row,
+    pack_fp8_block,
+    pack_nvfp4,
+)
 from kernels.linear.prefill_fp8 import fp8_prefill_linear
 from kernels.linear.silu_mul import silu_mul
 from kernels.linear.skinny import skinny_linear, wants_spread
 from kernels.linear.tile import SkinnyTiles
+from kernels.linear.truth import BF16_ROUNDING
 from kernels.linear.weight import (
     Fp8BlockWeight,
     Weight,
@@ -39,10 +47,6 @@ SILU_MUL_TOLERANCE = Tolerance(
 )
 
 FORMATS = ("nvfp4", "fp8_block", "e4m3_row", "bf16")
-
-E4M3 = torch.float8_e4m3fn
-
-NAN_BYTE = 0x7F
 
 PERIOD = 262_147
 """Values drawn of a weight, a prime: rows of any width start at different ones."""
@@ -85,9 +89,6 @@ GROUP_SCALES = Domain("e4m3-scales", _e4m3_scales, PERIOD)
 MULTIPLIERS = Domain("multipliers", _multipliers, PERIOD)
 SHORT_MULTIPLIERS = Domain("short-multipliers", _short_multipliers)
 BF16_VALUES = replace(domain.normal("weight", 0.02), period=PERIOD)
-
-BF16_ROUNDING = 2.0**-8
-"""Largest relative error of one rounding to bf16."""
 
 SUM_REASON = (
     "slack: fp32 sums in any order of additions that truncate, and activations in fp16 "

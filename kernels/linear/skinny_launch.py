@@ -9,9 +9,9 @@ import torch
 
 from kernels.common import nvrtc
 from kernels.common.nvrtc import CudaKernel, Launch
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.linear.formats import TILE_ROWS
 from kernels.linear.tile import (
-    MAX_SHARED_BYTES,
     SkinnyProblem,
     SkinnyTile,
     fits,

@@ -23,9 +23,6 @@ TILE_STEP_BYTES = {"nvfp4": 1152, "fp8_block": 2048, "e4m3_row": 2048, "bf16": 4
 CLUSTERS = (1, 2, 4, 8)
 """Blocks that a cluster may have."""
 
-MAX_SHARED_BYTES = {90: 232_448, 121: 101_376}
-"""Dynamic shared memory that a block may ask for, by compute capability."""
-
 ROW_SCALED = ("nvfp4", "e4m3_row")
 """Formats with one fp32 multiplier a row."""
 

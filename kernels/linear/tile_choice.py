@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.linear.tile import (
-    MAX_SHARED_BYTES,
     ROW_CLASSES,
     SkinnyProblem,
     SkinnyTile,

@@ -11,6 +11,7 @@ from kernels.common.peers import Peer, humming_product, library_product
 from kernels.common.problem import Bar, ModelSizes, Problem, Row, Tile, Tunable
 from kernels.linear import tile_choice
 from kernels.linear.formats import FP8_BLOCK, NVFP4_GROUP, STEP
+from kernels.linear.pack import E4M3
 from kernels.linear.problems import product_case, run_skinny
 from kernels.linear.skinny import skinny_linear, wants_spread
 from kernels.linear.tile import (
@@ -41,8 +42,6 @@ of K and the tile alone, and K is the product's own."""
 
 TUNED_ROWS = (1, 16, 24, 32)
 """Rows at which an entry is timed, one of each class; 1 stands for 1 to 8, as decode runs it."""
-
-E4M3 = torch.float8_e4m3fn
 
 
 def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:

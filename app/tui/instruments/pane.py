@@ -9,7 +9,6 @@ from app.tui.instruments.sections import Ranked
 from app.tui.theme import Look
 
 COLUMNS_FOR_PANE = 112
-PANE_CELLS = 36
 
 Section = Callable[[Reading, Tones, int, Look], Iterator[Ranked]]
 

@@ -7,9 +7,9 @@ from rich.segment import Segment
 from rich.style import Style
 
 from app.tui.instruments.bars import Row, cells_of, columns, line, parts
-from app.tui.instruments.comparison import Kind, Step, steps_of
 from app.tui.instruments.reading import Tones
 from app.tui.instruments.sections import row
+from app.tui.instruments.token_kinds import Kind, Step, steps_of
 from app.tui.lines import short, size_text
 from app.tui.theme import Look
 from app.visible import visible

@@ -20,7 +20,6 @@ RECENT_ROUNDS = 32
 
 MOST_POSITIONS = 7
 NOTHING = "-"
-MIB = 1 << 20
 
 
 def row(*pieces: tuple[str, Style]) -> Row:

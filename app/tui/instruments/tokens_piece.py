@@ -6,8 +6,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from app.tui.instruments.comparison import Kind, Span
 from app.tui.instruments.round_table import STYLES
+from app.tui.instruments.token_kinds import Kind, Span
 from app.tui.pieces import Piece
 from app.tui.theme import Look
 from app.tui.wrap import TAB, fold

@@ -32,7 +32,7 @@ async def two_branches(s):
     await s.pilot.press("f5")
     await s.until(lambda: len(s.engine.requests) == 2 and not s.app.chat.is_busy)
     await s.idle()
-    s.app.chat.rates = None  # the rates of this machine are no part of the picture
+    s.app.chat.answering.rates = None  # the rates of this machine are no part of the picture
     for piece in [one for one in s.app._transcript.pieces if type(one).__name__ == "FootPiece"]:
         s.app._transcript.take_away(piece)
     s.app._transcript.settle()

@@ -6,7 +6,8 @@ import pytest
 
 from kernels.attention.prep import PREFILL_ROWS
 from kernels.attention.prep_kernel import attention_prep_kernel as kernel
-from kernels.common.compile import MAX_SHARED_BYTES, Binary, compile_kernel
+from kernels.common.compile import Binary, compile_kernel
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 
 CAPABILITIES = (90, 121)
 HEADS = (24, 16, 6)

@@ -9,7 +9,6 @@ import pytest
 from kernels.attention import verify_launch
 from kernels.attention.verify_tile import (
     MAX_ROWS,
-    MAX_SHARED_BYTES,
     RESERVED,
     SHARED_OF_AN_SM,
     VerifyTile,
@@ -17,6 +16,7 @@ from kernels.attention.verify_tile import (
     row_groups,
 )
 from kernels.common.compile import mnemonics_of, usage_of
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 
 SHARES = (4, 6)
 REGISTERS_OF_AN_SM = 65_536

@@ -4,7 +4,8 @@ from functools import cache
 
 import pytest
 
-from kernels.common.compile import MAX_SHARED_BYTES, Binary, compile_kernel
+from kernels.common.compile import Binary, compile_kernel
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.conv import kernel
 from kernels.conv.op import FOLD_LANES, warps_of
 from kernels.conv.prefill import PREFILL_ROWS

@@ -4,7 +4,8 @@ from functools import cache
 
 import pytest
 
-from kernels.common.compile import MAX_SHARED_BYTES, Binary, compile_kernel
+from kernels.common.compile import Binary, compile_kernel
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.delta.prefill_kernel import delta_chunk_kernel, delta_scan_kernel
 from kernels.delta.prefill_tile import PrefillTile, of_capability
 

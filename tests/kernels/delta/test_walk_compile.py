@@ -4,7 +4,8 @@ from collections import Counter
 
 import pytest
 
-from kernels.common.compile import MAX_SHARED_BYTES, mnemonics_of, usage_of
+from kernels.common.compile import mnemonics_of, usage_of
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.delta.tile import COLUMNS, MAX_KEY_DIM, WARP, fits, num_tiles, shared_bytes
 from kernels.delta.walk_launch import cubin
 

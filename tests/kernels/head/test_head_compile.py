@@ -2,8 +2,9 @@
 
 import pytest
 
-from kernels.common.compile import MAX_SHARED_BYTES, compile_kernel
+from kernels.common.compile import compile_kernel
 from kernels.common.logit_rows import CHUNK, GROUP, MAX_TOP, lanes_of, num_chunks, num_groups
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.head import kernel
 from kernels.head.launch import CHUNK_OPTIONS, CHUNK_PAIRS, ROW_OPTIONS, TOP_OPTIONS
 

@@ -8,7 +8,8 @@ from functools import cache
 
 import pytest
 
-from kernels.common.compile import MAX_SHARED_BYTES, Binary, compile_kernel
+from kernels.common.compile import Binary, compile_kernel
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.linear import middle_tile as tiles
 from kernels.linear.expand import E4M3_ROWS, NVFP4_STEPS, OPTIONS
 from kernels.linear.expand_kernel import expand_e4m3_kernel, expand_nvfp4_kernel

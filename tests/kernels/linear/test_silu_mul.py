@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from kernels.common.compile import MAX_SHARED_BYTES, compile_kernel
+from kernels.common.compile import compile_kernel
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.linear.silu_mul import LANES, NUM_WARPS, silu_mul
 from kernels.linear.silu_mul_kernel import silu_mul_kernel
 

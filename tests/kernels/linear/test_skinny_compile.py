@@ -14,10 +14,10 @@ import pytest
 
 from kernels.common import nvrtc
 from kernels.common.compile import mnemonics_of, usage_of
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.linear import skinny_launch
 from kernels.linear.skinny_launch import ADD_RESIDUAL, SILU_PAIR, STORE
 from kernels.linear.tile import (
-    MAX_SHARED_BYTES,
     SkinnyProblem,
     SkinnyTile,
     fits,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.linear import skinny_launch, tile_choice
 from kernels.linear.tile import (
-    MAX_SHARED_BYTES,
     SkinnyProblem,
     SkinnyTile,
     SkinnyTiles,

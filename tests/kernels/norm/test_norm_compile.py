@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels.common.compile import MAX_SHARED_BYTES, Binary, compile_kernel
+from kernels.common.compile import Binary, compile_kernel
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.norm import NormTile, kernel, tile
 
 KERNELS = {

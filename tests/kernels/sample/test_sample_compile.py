@@ -3,7 +3,8 @@
 import pytest
 
 from kernels.common import logit_rows
-from kernels.common.compile import MAX_SHARED_BYTES, compile_kernel
+from kernels.common.compile import compile_kernel
+from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.sample import accept_kernel, draw_kernel, launch, logits_kernel, search_kernel
 from kernels.sample import top_kernel as top
 

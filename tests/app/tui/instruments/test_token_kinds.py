@@ -1,7 +1,7 @@
 """Draft against choice: what each token is, and which characters it brought."""
 
 from app.sessions.turns import pack, unpack
-from app.tui.instruments.comparison import Span, Step, kinds_of, spans_of, steps_of
+from app.tui.instruments.token_kinds import Span, Step, kinds_of, spans_of, steps_of
 from tests.app.tui.instruments.records import a_round, a_turn
 
 
