@@ -52,10 +52,6 @@ class BlockWindow:
         config: the drafter's numbers.
         max_context: most positions of the context that are looked at; a power of two.
         device: of the drafter.
-
-    Attributes:
-        slots: int64 [max_context + block], where they lie; positions before the first are slot 0.
-        hidden: bool [block, max_context + block], the ones that a row does not see.
     """
 
     def __init__(self, config: DflashConfig, max_context: int, device: torch.device) -> None:
@@ -66,7 +62,15 @@ class BlockWindow:
         self._far = (offsets[None] - rows[:, None]).abs() >= config.window
 
     def at(self, start: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Slots and what is hidden, of a block whose first row stands at ``start``: int32 [1]."""
+        """Look around a block.
+
+        Args:
+            start: int32 [1], position of its first row, the length of the context.
+
+        Returns:
+            int64 [S] slots of the keys, S = max_context + block, where positions before the first
+            are slot 0; and bool [block, S], those that a row does not see.
+        """
         positions = self._offsets + start
         return positions.clamp(min=0), self._far | (positions < 0)
 
