@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from engine.dflash.attach import find_dflash
+from engine.dflash.memory import dflash_bytes
 from engine.errors import EngineError
 from engine.fit import Need, need_of
 from engine.gpu import Gpu, read_gpu
@@ -177,9 +179,13 @@ def _chat(settings: Settings, choice: Choice, device: str, path: LinearPath) -> 
     checkpoint = open_checkpoint(choice.path, config, choice.overlay)
     Tokenizer.load(choice.path, config.vocab_size)
     tokens = min(settings.model.context_tokens, config.max_position_embeddings)
+    beside = find_dflash(settings.draft, config)
     plan = plan_memory(
         checkpoint, device, packed=path.is_packed, context_tokens=tokens,
         snapshot_mb=settings.model.snapshot_mb,
+        drafter=dflash_bytes(
+            beside, tokens, packed=path.is_packed, stored=choice.profile.formats.mtp
+        ),
     )  # fmt: skip
     plan.expect_fit()
     yield Finding("memory plan", "good", plan.sentence)

@@ -164,6 +164,8 @@ def warm_up(machine: Machine, memory: Memory) -> None:
         if model.device.type == "cuda":
             heads = [model.weights.head, *([model.mtp.head] if model.mtp is not None else [])]
             compile_products(model.weights, heads, ROW_CLASSES)
+            if machine.dflash is not None:
+                compile_products(machine.dflash.drafter.weights, (), ROW_CLASSES)
             run_rounds(machine, memory)
             read_chunks(machine.model, memory)
         memory.forget()
@@ -171,6 +173,8 @@ def warm_up(machine: Machine, memory: Memory) -> None:
         model.logits(hidden)
         if memory.mtp is not None:
             memory.mtp.warm_up(hidden)
+        if memory.dflash is not None:
+            memory.dflash.warm_up(memory.state.max_tokens)
         if model.device.type == "cuda":
             torch.cuda.synchronize()
         model.take_captured()  # nobody waited for these

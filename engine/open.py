@@ -8,6 +8,9 @@ from pathlib import Path
 
 import torch
 
+from engine.dflash.attach import attach_dflash, find_dflash
+from engine.dflash.memory import dflash_bytes
+from engine.draft.dflash import DflashSource
 from engine.draft.prices import Prices, shipped_prices
 from engine.draft.routed import Routing
 from engine.errors import CheckpointError, SettingsError
@@ -81,10 +84,14 @@ def open_engine(
         template.start()
         checkpoint = open_checkpoint(choice.path, config, choice.overlay)
         notices = notices_of(choice, checkpoint, path)
+        beside = find_dflash(settings.draft, config)
         template.compile()
         plan = plan_memory(
             checkpoint, device, packed=path.is_packed, context_tokens=max_context_tokens,
             snapshot_mb=settings.model.snapshot_mb,
+            drafter=dflash_bytes(
+                beside, max_context_tokens, packed=path.is_packed, stored=choice.profile.formats.mtp
+            ),
         )  # fmt: skip
         plan.expect_fit()
         packer = path.new_packer()
@@ -98,6 +105,12 @@ def open_engine(
             expand=settings.model.hold == "bf16",
             packer=packer,
         )
+        dflash = None
+        if beside is not None:
+            dflash = attach_dflash(
+                model, beside, on_progress=on_progress, cancel=cancel, packer=path.new_packer(),
+                stored=choice.profile.formats.mtp,
+            )  # fmt: skip
         products = packer.arithmetic if packer is not None else ""
         arithmetic = arithmetic_id(device, products)
         said = packer.notice if packer is not None else ""
@@ -109,7 +122,7 @@ def open_engine(
         return engine_of(
             model, tokenizer, template, choice, path, max_context_tokens, arithmetic, notices,
             routing=routing_of(settings.draft, path, choice.profile),
-            most_marks=plan.num_snapshots,
+            most_marks=plan.num_snapshots, dflash=dflash,
         )  # fmt: skip
     except BaseException:
         template.close()
@@ -128,6 +141,7 @@ def engine_of(
     *,
     routing: Routing | None = None,
     most_marks: int = LEAST_SNAPSHOTS,
+    dflash: DflashSource | None = None,
 ) -> LocalEngine:
     """Put an engine around a loaded model, and let its kernels run once.
 
@@ -143,6 +157,7 @@ def engine_of(
         max_context_tokens=max_context_tokens,
         num_threads=torch.get_num_threads(),
         routing=routing,
+        dflash=dflash,
     )
     info = EngineInfo(
         model=choice.profile.title if choice.is_demo else model_name(choice.named),

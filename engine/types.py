@@ -12,10 +12,11 @@ from engine.records import RoundRecord, TurnRecord
 
 Role = Literal["system", "user", "assistant"]
 Channel = Literal["thinking", "answer"]
-DRAFTERS = ("auto", "off", "mtp", "lookup", "wrong", "half", "replay")
+DRAFTERS = ("auto", "off", "mtp", "lookup", "dflash2", "wrong", "half", "replay")
 """Drafters that can be asked for: ``auto`` chooses anew in every round where the engine routes
 them, and is the profile's choice elsewhere; ``off`` is plain decode, ``mtp`` the checkpoint's head,
-``lookup`` copies from the conversation; the last three are scripted (never right, right every other
+``lookup`` copies from the conversation, ``dflash2`` is a drafter with weights of its own; the last
+three are scripted (never right, right every other
 round, always right) and serve tests and benches.
 """
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.draft.calibration import Calibration
+from engine.draft.dflash import DflashDrafter, DflashRows
 from engine.draft.drafter import Drafter, NoDrafter
 from engine.draft.lookup import LookupDrafter
 from engine.draft.mtp import MAX_MTP_TOKENS, MtpDrafter, MtpRows
@@ -15,9 +16,9 @@ from engine.errors import RequestError, nearest
 from engine.types import DRAFTERS
 from kernels.common.tree import MAX_NODES
 
-USUAL_TOKENS = {"lookup": 15, "auto": MAX_NODES - 1}
-"""Proposals a round where nobody says how many: a copy is long, and 16 rows cost little more than
-one. The router weighs them itself."""
+USUAL_TOKENS = {"lookup": 15, "dflash2": 15, "auto": MAX_NODES - 1}
+"""Proposals a round where nobody says how many: a copy is long, a block costs the same whatever is
+taken of it, and 16 rows cost little more than one. The router weighs them itself."""
 
 USUAL_TOKENS_ELSE = 3
 
@@ -35,6 +36,7 @@ class DraftSources:
         num_ids: ids in use.
         calibration: of the conversation, for the router.
         routing: what routes rounds; None where nothing does.
+        dflash: rows of the DFlash2 drafter, where one is loaded.
     """
 
     mtp: MtpRows | None
@@ -45,9 +47,17 @@ class DraftSources:
     num_ids: int
     calibration: Calibration | None = None
     routing: Routing | None = None
+    dflash: DflashRows | None = None
 
 
-def resolve_drafter(name: str, profile_choice: str, *, has_mtp: bool, routes: bool = False) -> str:
+def resolve_drafter(
+    name: str,
+    profile_choice: str,
+    *,
+    has_mtp: bool,
+    has_dflash: bool = False,
+    routes: bool = False,
+) -> str:
     """The drafter that ``name`` means.
 
     ``auto`` stays ``auto`` where rounds are routed, unless the profile says ``off``; else it is the
@@ -57,22 +67,30 @@ def resolve_drafter(name: str, profile_choice: str, *, has_mtp: bool, routes: bo
         name: one of ``DRAFTERS``.
         profile_choice: what the profile takes ``auto`` for.
         has_mtp: whether the checkpoint has a head.
+        has_dflash: whether a DFlash2 drafter is loaded.
         routes: whether the router runs.
 
     Raises:
-        RequestError: the name is unknown, or the checkpoint has no head for it.
+        RequestError: the name is unknown, the checkpoint has no head for it, or no drafter is
+            loaded.
     """
     if name not in DRAFTERS:
         raise RequestError(f"There is no drafter '{name}'.", nearest(name, DRAFTERS))
     if name == "auto" and routes and profile_choice != "off":
         return name
     if name == "auto":
-        cannot = profile_choice == "auto" or (profile_choice == "mtp" and not has_mtp)
-        return "off" if cannot else profile_choice
+        lacks = {"auto": True, "mtp": not has_mtp, "dflash2": not has_dflash}
+        return "off" if lacks.get(profile_choice, False) else profile_choice
     if name == "mtp" and not has_mtp:
         raise RequestError(
             "The drafter 'mtp' needs the checkpoint's MTP head, and this checkpoint has none.",
             "Take the drafter 'lookup', or 'off'.",
+        )
+    if name == "dflash2" and not has_dflash:
+        raise RequestError(
+            "The drafter 'dflash2' has weights of its own, and they are not loaded.",
+            "Set draft.dflash_dir to their folder, or draft.drafter to 'dflash2' if they are in "
+            "the Hugging Face cache, and start again.",
         )
     return name
 
@@ -108,10 +126,12 @@ def make_drafter(name: str, shape: str, sources: DraftSources) -> Drafter:
         sources: of the turn.
 
     Raises:
-        ValueError: no drafter is made by this name, ``mtp`` has no rows, or ``auto`` no routing.
+        ValueError: no drafter is made by this name, it has no rows, or ``auto`` no routing.
     """
     if name == "mtp" and sources.mtp is not None:
         return MtpDrafter(sources.mtp)
+    if name == "dflash2" and sources.dflash is not None:
+        return DflashDrafter(sources.dflash, branches=shape == "tree")
     if name == "lookup":
         return _lookup(shape, sources)
     if name == "auto" and sources.routing is not None and sources.calibration is not None:

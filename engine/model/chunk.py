@@ -15,6 +15,7 @@ from engine.model.mlp import feed_forward
 from engine.model.norms import add_rms_norm, gated_rms_norm, rms_norm
 from engine.model.round_state import RoundState
 from engine.model.rows import delta_products
+from engine.model.taps import Taps
 from engine.model.weights import AttentionWeights, DeltaWeights, ModelWeights
 from kernels.attention.prefill import attention_prefill
 from kernels.attention.prep import attention_prep
@@ -67,6 +68,7 @@ def run_chunk(
     state: RoundState,
     inputs: ChunkInputs,
     out: torch.Tensor,
+    taps: Taps | None,
 ) -> None:
     """Read tokens that follow a state's; safe in graph capture.
 
@@ -80,6 +82,7 @@ def run_chunk(
         state: settled; its tensors are advanced by the text, its length is the caller's to move.
         inputs: of the chunk.
         out: bf16 [T, D] to write: rows after the final norm, T one of ``NUM_ROWS``.
+        taps: written to, where some layers are tapped.
     """
     eps = config.rms_norm_eps
     stream = torch.empty_like(out)
@@ -88,7 +91,7 @@ def run_chunk(
     following = [layer.input_norm for layer in layers[1:]] + [weights.norm]
     normed = rms_norm(stream, layers[0].input_norm, eps)
     num_delta = num_attention = 0
-    for layer, next_norm in zip(layers, following, strict=True):
+    for index, (layer, next_norm) in enumerate(zip(layers, following, strict=True)):
         if isinstance(layer.mixer, AttentionWeights):
             keys, values = state.kv.keys[num_attention], state.kv.values[num_attention]
             mixed = _attend(normed, layer.mixer, config, inputs, tables, keys, values)
@@ -99,6 +102,8 @@ def run_chunk(
         normed, stream = add_rms_norm(mixed, stream, layer.post_norm, eps)
         fed = feed_forward(normed, layer.mlp)
         normed, stream = add_rms_norm(fed, stream, next_norm, eps)
+        if taps is not None:
+            taps.write(index, stream)
     out.copy_(normed)
 
 

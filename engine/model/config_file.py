@@ -1,16 +1,18 @@
 """Read config.json with the reference's fall-back values; refuse what is not computed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from engine.errors import CheckpointError, nearest
 from engine.model.config import LAYER_KINDS, LayerKind, ModelConfig, hybrid_layers
+from engine.model.config_fields import ConfigFields
 from engine.model.strict_json import read_object
 
 TEXT_TYPES = ("qwen3_5_text", "qwen3_5")
 """``model_type`` values that are read; the 3.6 and 3.8 releases use the 3.5 names."""
+
+MEND = "This is not a config that Qwen3.5, 3.6 or 3.8 models carry."
 
 MAX_CONFIG_BYTES = 4 << 20
 """The largest config seen (a quantised release that lists every module) has 90 kB."""
@@ -25,78 +27,18 @@ def read_config(folder: Path) -> ModelConfig:
     """
     path = folder / "config.json"
     data = read_object(path, MAX_CONFIG_BYTES)
-    outer = _Fields(path, data)
+    outer = ConfigFields(path, data, MEND)
     nested = data.get("text_config")
     if nested is not None and not isinstance(nested, dict):
         raise outer.error("text_config", nested, "an object")
-    inner = _Fields(path, cast("dict[str, Any]", nested) if nested is not None else data)
+    inner = ConfigFields(path, cast("dict[str, Any]", nested) if nested is not None else data, MEND)
     _refuse_other_models(path, data, inner)
     config = _assemble(inner, outer)
     _refuse_impossible(path, config)
     return config
 
 
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """Typed access to the fields of one config; every refusal names file, field and value."""
-
-    path: Path
-    data: Mapping[str, Any]
-
-    def error(self, name: str, value: object, wanted: str) -> CheckpointError:
-        return CheckpointError(
-            f"{self.path}: '{name}' is {str(value)[:80]!r}, expected {wanted}.",
-            "This is not a config that Qwen3.5, 3.6 or 3.8 models carry.",
-        )
-
-    def count(self, name: str, default: int | None = None, *, least: int = 1) -> int:
-        value = self.data.get(name)
-        value = default if value is None else value
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 1 << 24:
-            raise self.error(name, value, f"a whole number from {least} to {1 << 24}")
-        return value
-
-    def real(self, name: str, default: float, low: float, high: float) -> float:
-        value = self.data.get(name)
-        value = default if value is None else value
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not low <= value <= high
-        ):
-            raise self.error(name, value, f"a number from {low:g} to {high:g}")
-        return float(value)
-
-    def flag(self, name: str, default: bool) -> bool:
-        value = self.data.get(name)
-        value = default if value is None else value
-        if not isinstance(value, bool):
-            raise self.error(name, value, "true or false")
-        return value
-
-    def only(self, name: str, allowed: tuple[object, ...]) -> None:
-        """Refuse a value of an optional field that the forward pass does not compute."""
-        value = self.data.get(name)
-        if value is not None and value not in allowed:
-            raise self.error(name, value, " or ".join(str(one) for one in allowed))
-
-    def table(self, name: str) -> "_Fields":
-        value = self.data.get(name)
-        if value is not None and not isinstance(value, dict):
-            raise self.error(name, value, "an object")
-        return _Fields(self.path, cast("dict[str, Any]", value or {}))
-
-    def ids(self, name: str) -> tuple[int, ...]:
-        value = self.data.get(name)
-        many = cast("list[Any]", value) if isinstance(value, list) else [value]
-        many = [] if value is None else many
-        for one in many:
-            if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one <= 1 << 24:
-                raise self.error(name, many, "a token id or a list of token ids")
-        return tuple(cast("list[int]", many))
-
-
-def _refuse_other_models(path: Path, data: Mapping[str, Any], inner: _Fields) -> None:
+def _refuse_other_models(path: Path, data: Mapping[str, Any], inner: ConfigFields) -> None:
     kind = inner.data.get("model_type") or data.get("model_type")
     if kind not in TEXT_TYPES:
         moe = "moe" in str(kind)
@@ -116,7 +58,7 @@ def _refuse_other_models(path: Path, data: Mapping[str, Any], inner: _Fields) ->
     inner.only("mtp_use_dedicated_embeddings", (False,))
 
 
-def _layer_kinds(inner: _Fields) -> tuple[LayerKind, ...]:
+def _layer_kinds(inner: ConfigFields) -> tuple[LayerKind, ...]:
     num_layers = inner.count("num_hidden_layers", 32)
     if num_layers > 1024:
         raise inner.error("num_hidden_layers", num_layers, "at most 1024 layers")
@@ -134,7 +76,7 @@ def _layer_kinds(inner: _Fields) -> tuple[LayerKind, ...]:
     return cast("tuple[LayerKind, ...]", kinds)
 
 
-def _assemble(inner: _Fields, outer: _Fields) -> ModelConfig:
+def _assemble(inner: ConfigFields, outer: ConfigFields) -> ModelConfig:
     rope = inner.table("rope_parameters" if "rope_parameters" in inner.data else "rope_scaling")
     for name in ("rope_type", "type"):  # older configs write the second
         rope.only(name, ("default",))

@@ -22,6 +22,7 @@ from engine.model.mtp import Mtp
 from engine.model.norms import add_rms_norm, rms_norm
 from engine.model.rope import RopeTable
 from engine.model.state import State
+from engine.model.taps import Taps
 from engine.model.weights import AttentionWeights, ModelWeights
 from engine.types import Sampling
 
@@ -35,6 +36,7 @@ class Model:
 
     Attributes:
         chunk_tokens: that a chunk of prefill has at most.
+        taps: rows for a drafter that reads the model's layers; None costs nothing.
     """
 
     def __init__(self, config: ModelConfig, weights: ModelWeights, generation: Generation) -> None:
@@ -45,6 +47,7 @@ class Model:
         self.default_sampling: Sampling = generation.sampling
         self.device = weights.embedding.device
         self._rope = RopeTable(config, self.device)
+        self.taps: Taps | None = None
         self.mtp: Mtp | None = None
         if weights.mtp is not None:
             self.mtp = Mtp(config, weights.mtp, weights.embedding, weights.head, self._rope)
@@ -63,6 +66,11 @@ class Model:
     def has_mtp(self) -> bool:
         """Whether the checkpoint brings a MTP head."""
         return self.mtp is not None
+
+    def tap(self, layers: tuple[int, ...]) -> Taps:
+        """Hand out rows behind some layers from now on, of every token that is read."""
+        self.taps = Taps(layers, self.config.hidden_size, self.chunk_tokens, self.device)
+        return self.taps
 
     def take_captured(self) -> str:
         """Which launches were captured as graphs since the last call, in a sentence, or nothing."""
@@ -170,7 +178,7 @@ class Model:
         following = [layer.input_norm for layer in layers[1:]] + [self.weights.norm]
         normed = rms_norm(stream, layers[0].input_norm, eps)
         num_delta = num_attention = 0
-        for layer, next_norm in zip(layers, following, strict=True):
+        for index, (layer, next_norm) in enumerate(zip(layers, following, strict=True)):
             if isinstance(layer.mixer, AttentionWeights):
                 keys, values = state.kv.keys[num_attention], state.kv.values[num_attention]
                 mixed = attend(normed, layer.mixer, config, angles, keys, values)
@@ -182,6 +190,10 @@ class Model:
             normed, stream = add_rms_norm(mixed, stream, layer.post_norm, eps)
             fed = feed_forward(normed, layer.mlp)
             normed, stream = add_rms_norm(fed, stream, next_norm, eps)
+            if self.taps is not None:
+                self.taps.write(index, stream)
+        if self.taps is not None:
+            self.taps.keep(state.length, slice(len(ids)))
         state.length = end
         return normed
 

@@ -8,13 +8,17 @@ GROUPS = (
 )
 """Names within a layer, in the order that they are joined in."""
 
-MTP_GROUPS = (GROUPS[0], ("self_attn.k_proj.weight", "self_attn.v_proj.weight"))
-"""In the MTP head: it fills keys and values of committed rows without their queries."""
+DRAFT_GROUPS = (GROUPS[0], ("self_attn.k_proj.weight", "self_attn.v_proj.weight"))
+"""In drafters with layers: they fill keys and values of committed rows without their queries."""
+
+DRAFTER_PREFIX = "dflash."
+"""Before the names of a DFlash2 drafter while it is packed: by themselves they are a model's."""
 
 
 def group_of(name: str) -> tuple[str, ...]:
     """The canonical names of a matrix's group in order; its own alone where it has none."""
-    for group in MTP_GROUPS if name.startswith("mtp.") else GROUPS:
+    drafts = name.startswith(("mtp.", DRAFTER_PREFIX))
+    for group in DRAFT_GROUPS if drafts else GROUPS:
         for member in group:
             if name.endswith(f".{member}"):
                 prefix = name.removesuffix(member)

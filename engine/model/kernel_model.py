@@ -8,7 +8,7 @@ import torch
 from engine.model.chunk import CHUNK_TOKENS_ON_KERNELS, ChunkInputs, num_rows_for, run_chunk
 from engine.model.config import ModelConfig
 from engine.model.decoder import Model
-from engine.model.draft_head import trim_head
+from engine.model.draft_head import DraftHead, trim_head
 from engine.model.generation import Generation
 from engine.model.graphs import GraphCache
 from engine.model.kernel_mtp import KernelMtp
@@ -28,6 +28,9 @@ class KernelModel(Model):
         weights: packed for ``launching``.
         generation: stop ids and sampling defaults.
         launching: the GPU and its switches.
+
+    Attributes:
+        draft_head: what proposals are chosen with; the whole head of a checkpoint without drafter.
     """
 
     def __init__(
@@ -47,9 +50,10 @@ class KernelModel(Model):
             (self.chunk_tokens, config.hidden_size), dtype=torch.bfloat16, device=self.device
         )
         self._chunk_graphs = self.new_graphs()
+        self.draft_head = DraftHead(weights.head)
         if weights.mtp is None:
             return
-        head = trim_head(weights.head)
+        self.draft_head = head = trim_head(weights.head)
         if head.num_bytes:
             weights.part_bytes["draft_head"] = head.num_bytes
         self.mtp = KernelMtp(
@@ -97,7 +101,7 @@ class KernelModel(Model):
     def run_rows(self, state: RoundState, shape: RowsShape, hidden: torch.Tensor) -> None:
         """Run the rows that ``state.begin`` brought; see ``engine.model.rows.run_rows``."""
         tables = self._rope.angles(0, state.kv.max_tokens)
-        run_rows(self.config, self.weights, tables, state, shape, hidden)
+        run_rows(self.config, self.weights, tables, state, shape, hidden, self.taps)
 
     @torch.inference_mode()
     def decode(self, ids: Sequence[int], state: State) -> torch.Tensor:
@@ -130,8 +134,13 @@ class KernelModel(Model):
         hidden = self._chunk_hidden[:num_rows]
         self._chunk_graphs.serve(self.addresses(state))
         tables = self._rope.angles(0, state.kv.max_tokens)
-        launch = partial(run_chunk, self.config, self.weights, tables, state, self._chunk, hidden)
-        self._chunk_graphs.run(num_rows, launch, f"a chunk of {num_rows} rows of a prompt")
+        launch = partial(
+            run_chunk, self.config, self.weights, tables, state, self._chunk, hidden, self.taps
+        )
+        key = (num_rows, self.taps is not None)
+        self._chunk_graphs.run(key, launch, f"a chunk of {num_rows} rows of a prompt")
+        if self.taps is not None:
+            self.taps.keep(state.length, slice(len(ids)))
         state.length += len(ids)
         return hidden[: len(ids)].clone()
 
@@ -139,4 +148,6 @@ class KernelModel(Model):
         """A round whose rows are a chain and all accepted, launched kernel by kernel."""
         state.begin(ids, plan_chain(len(ids)))
         self.run_rows(state, RowsShape(len(ids), context_class(state.length + len(ids))), hidden)
+        if self.taps is not None:
+            self.taps.keep(state.length, slice(len(ids)))
         state.accept(range(len(ids)))

@@ -132,6 +132,19 @@ class MemoryPlan:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class DrafterBytes:
+    """What a drafter with weights of its own adds to a plan; fields as in `MemoryPlan`.
+
+    ``held`` is its weights as they are held.
+    """
+
+    held: int
+    kept: Mapping[str, int]
+    passing: Mapping[str, int]
+    workspace: int
+
+
 def _size(num_bytes: int) -> str:
     """Bytes for a person: the demo's stay below a gigabyte."""
     if num_bytes < 1_000_000_000:
@@ -147,6 +160,7 @@ def plan_memory(
     packed: bool = False,
     context_tokens: int = 0,
     snapshot_mb: int | None = None,
+    drafter: DrafterBytes | None = None,
 ) -> MemoryPlan:
     """Count what loading and serving will occupy on a device; allocates nothing.
 
@@ -157,6 +171,7 @@ def plan_memory(
         packed: matrices are packed for the kernels; ``expand`` does not matter then.
         context_tokens: the longest conversation.
         snapshot_mb: for points to come back to; None takes a share of what is free.
+        drafter: what one with weights of its own adds.
     """
     stored, config = checkpoint.num_bytes, checkpoint.config
     held = sum(
@@ -171,13 +186,14 @@ def plan_memory(
         config, held, device, packed=packed, with_mtp=checkpoint.has_mtp,
         context_tokens=context_tokens, snapshot_mb=snapshot_mb,
     )  # fmt: skip
-    return replace(
+    plan = replace(
         plan,
         stored=stored,
         expanded=max(0, held - stored),
         staging=STAGING_BYTES,
         workspace=max(plan.workspace, _reordered_bytes(checkpoint)) if packed else 0,
     )
+    return plan if drafter is None else _with_drafter(plan, drafter)
 
 
 def plan_serving(
@@ -213,6 +229,20 @@ def plan_serving(
         context_tokens=context_tokens,
         available=available_bytes(device),
     )
+
+
+def _with_drafter(plan: MemoryPlan, drafter: DrafterBytes) -> MemoryPlan:
+    return replace(
+        plan,
+        stored=plan.stored + drafter.held,
+        kept=_sums(plan.kept, drafter.kept),
+        passing=_sums(plan.passing, drafter.passing),
+        workspace=max(plan.workspace, drafter.workspace),
+    )
+
+
+def _sums(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in (*one, *other)}
 
 
 def _held_bytes(name: str, one: StoredWeight, *, expand: bool, packed: bool) -> int:

@@ -102,6 +102,10 @@ class Packer:
         """
         if tied:
             self.add(HEAD, embedding)
+        return self.packed()
+
+    def packed(self) -> dict[str, Matrix]:
+        """Give the matrices that came, by name."""
         for name in list(self._waiting):  # of a group that the model has not whole
             self._join((name,), [self._waiting.pop(name)])
         return self._packed

@@ -1,11 +1,25 @@
 """Positions: the angles that queries and keys are rotated by."""
 
-import torch
+from typing import Protocol
 
-from engine.model.config import ModelConfig
+import torch
 
 BLOCK_TOKENS = 1024
 """The table grows by this many positions at least."""
+
+
+class Rotation(Protocol):
+    """What decides the angles."""
+
+    @property
+    def rotary_dim(self) -> int:
+        """Dimensions of a head that are rotated, in pairs of halves."""
+        ...
+
+    @property
+    def rope_theta(self) -> float:
+        """Base of the frequencies."""
+        ...
 
 
 class RopeTable:
@@ -15,7 +29,7 @@ class RopeTable:
     The frequencies stay in fp32: rounded to BF16 they turn half of all attention outputs wrong.
     """
 
-    def __init__(self, config: ModelConfig, device: torch.device) -> None:
+    def __init__(self, config: Rotation, device: torch.device) -> None:
         width = config.rotary_dim
         exponent = torch.arange(0, width, 2, dtype=torch.float) / width
         self._frequencies = (1.0 / (config.rope_theta**exponent)).to(device)

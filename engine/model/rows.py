@@ -13,6 +13,7 @@ from engine.model.matrix import product, products
 from engine.model.mlp import feed_forward
 from engine.model.norms import add_rms_norm, gated_rms_norm, rms_norm
 from engine.model.round_state import RoundState
+from engine.model.taps import Taps
 from engine.model.weights import AttentionWeights, DeltaWeights, ModelWeights
 from kernels.attention.prep import attention_prep
 from kernels.attention.verify import attention_verify
@@ -41,11 +42,13 @@ class RowsShape:
         max_context: at least the positions held before the round and its rows; more launches chunks
             that are empty and changes no bit.
         overlap: kernels start before their predecessors end.
+        is_tapped: the outputs of some layers are copied.
     """
 
     num_rows: int
     max_context: int
     overlap: bool = False
+    is_tapped: bool = False
 
 
 def run_rows(
@@ -55,6 +58,7 @@ def run_rows(
     state: RoundState,
     shape: RowsShape,
     hidden: torch.Tensor,
+    taps: Taps | None,
 ) -> None:
     """Run a round's rows, which `RoundState.begin` brought to the device.
 
@@ -65,6 +69,7 @@ def run_rows(
         state: its records, tails and keys are written; nothing is accepted.
         shape: of the round.
         hidden: bf16 [T, D], written: the rows after the final norm.
+        taps: written to, where some layers are tapped.
     """
     eps, inputs, overlap = config.rms_norm_eps, state.inputs, shape.overlap
     ids = inputs.row_ids[: shape.num_rows]
@@ -87,7 +92,9 @@ def run_rows(
         if index < len(following):
             normed, stream = add_rms_norm(fed, stream, following[index], eps, overlap=overlap)
         else:
-            add_rms_norm(fed, stream, weights.norm, eps, overlap=overlap, out=hidden)
+            _, stream = add_rms_norm(fed, stream, weights.norm, eps, overlap=overlap, out=hidden)
+        if taps is not None:
+            taps.write(index, stream)
 
 
 def _walk(

@@ -1,12 +1,27 @@
 """What a conversation leaves behind in the model: recurrent states, conv tails, keys and values."""
 
 from dataclasses import dataclass
+from typing import Protocol
 from weakref import WeakSet
 
 import torch
 
 from engine.errors import RequestError
 from engine.model.config import ModelConfig
+
+
+class KeySizes(Protocol):
+    """What decides how large keys and values are."""
+
+    @property
+    def num_kv_heads(self) -> int:
+        """Heads of keys and of values."""
+        ...
+
+    @property
+    def head_dim(self) -> int:
+        """Width of a head."""
+        ...
 
 
 class KeyValueStore:
@@ -18,7 +33,7 @@ class KeyValueStore:
     """
 
     def __init__(
-        self, num_layers: int, config: ModelConfig, max_tokens: int, device: torch.device
+        self, num_layers: int, config: KeySizes, max_tokens: int, device: torch.device
     ) -> None:
         self.max_tokens = max_tokens
         shape = (num_layers, config.num_kv_heads, max_tokens, config.head_dim)

@@ -92,17 +92,23 @@ class DraftSettings:
     drafter: str = setting("auto", "who proposes tokens", choices=DRAFTERS, when="live")
     shape: str = setting(
         "auto",
-        "proposals in a row, or branching where lookup finds several continuations; mtp proposes "
-        "chains only",
+        "proposals in a row, or branching where lookup finds several continuations; dflash2 "
+        "branches when asked for trees, mtp proposes chains only",
         choices=DRAFT_SHAPES,
         when="live",
     )
     tokens: int | None = setting(
         None,
-        "proposals a round; empty leaves it to the drafter (mtp 3, lookup 15); mtp makes at most 7",
+        "proposals a round; empty leaves it to the drafter (mtp 3, lookup 15, dflash2 a block, or "
+        "15 in a tree); mtp makes at most 7",
         unit="tokens",
         bounds=(1, 31),
         when="live",
+    )
+    dflash_dir: Path | None = setting(
+        None,
+        "folder of the weights of dflash2, loaded beside the model; empty loads them only when "
+        "draft.drafter is dflash2 at the start, from the Hugging Face cache",
     )
     router: bool = setting(
         True,

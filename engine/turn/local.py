@@ -53,7 +53,9 @@ class LocalEngine:
         self._notices = list(notices)
         self._told_of_shape = ""
         self._transcript = Transcript(machine.tokenizer, template, info.max_context_tokens)
-        self._memory: Memory | None = Memory(machine.model, info.max_context_tokens, most_marks)
+        self._memory: Memory | None = Memory(
+            machine.model, info.max_context_tokens, most_marks, machine.dflash
+        )
         self._said: tuple[Message, ...] = ()
         self._busy = threading.Lock()
 
@@ -128,6 +130,7 @@ class LocalEngine:
             request.drafter,
             self._drafting.drafter,
             has_mtp=machine.model.has_mtp,
+            has_dflash=machine.dflash is not None,
             routes=machine.routing is not None,
         )
         thinking = Thinking(request.thinking, request.effort)

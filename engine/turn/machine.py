@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from engine.draft.dflash import DflashSource
 from engine.draft.routed import Routing
 from engine.model.decoder import Model
 from engine.records import RangeRecord
@@ -23,6 +24,7 @@ class Machine:
         max_context_tokens: positions that a conversation may have.
         num_threads: CPU threads of its products.
         routing: what routes the rounds of the drafter ``auto``; None where nothing does.
+        dflash: the DFlash2 drafter of the model, where one is loaded.
     """
 
     model: Model
@@ -33,6 +35,7 @@ class Machine:
     max_context_tokens: int
     num_threads: int
     routing: Routing | None = None
+    dflash: DflashSource | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 
 from engine.draft.calibration import Calibration
+from engine.draft.dflash import DflashRows, DflashSource
 from engine.draft.mtp import MAX_MTP_TOKENS, MtpRows
 from engine.draft.ngrams import NgramIndex
 from engine.model.decoder import Model
@@ -38,6 +39,7 @@ class Memory:
         last_hidden: bf16 [1, D], the last one's row after the final norm; None before the first.
         ranges: how all positions were computed, in order, without gaps.
         mtp: rows of the MTP head, where the checkpoint has one.
+        dflash: rows of the DFlash2 drafter, where one is loaded.
         ngrams: of the conversation, as far as the lookup drafter has needed them.
         calibration: how often its proposals were right, for the router.
 
@@ -45,12 +47,20 @@ class Memory:
         model: the model that reads.
         max_tokens: longest conversation.
         most_marks: points to come back to that are held at once.
+        dflash: the DFlash2 drafter of the model.
     """
 
-    def __init__(self, model: Model, max_tokens: int, most_marks: int) -> None:
+    def __init__(
+        self,
+        model: Model,
+        max_tokens: int,
+        most_marks: int,
+        dflash: DflashSource | None = None,
+    ) -> None:
         self._marks = Marks(most_marks)
         self.state = model.new_state(max_tokens)
         self.mtp = MtpRows(model.mtp, max_tokens) if model.mtp is not None else None
+        self.dflash = DflashRows(dflash, max_tokens) if dflash is not None else None
         self.forget()
 
     def spoil(self) -> None:
@@ -66,6 +76,8 @@ class Memory:
         self.ranges: list[RangeRecord] = []
         if self.mtp is not None:
             self.mtp.rewind(0, None)
+        if self.dflash is not None:
+            self.dflash.rewind(0)
         self.ngrams = NgramIndex()
         self.calibration = Calibration(MAX_MTP_TOKENS)
         self._marks.forget_beyond(0)
@@ -111,6 +123,8 @@ class Memory:
         """
         if self.mtp is not None:
             self.mtp.follow(token_ids, hidden)
+        if self.dflash is not None:
+            self.dflash.follow(len(token_ids))
         start = len(self.ids)
         self.ids += token_ids
         self.last_hidden = hidden[-1:]
@@ -131,6 +145,8 @@ class Memory:
         ]
         if self.mtp is not None:
             self.mtp.rewind(mark.length, mark.last_hidden)
+        if self.dflash is not None:
+            self.dflash.rewind(mark.length)
         self._marks.forget_beyond(mark.length)
 
 

@@ -63,9 +63,12 @@ class RowsVerifier:
             return chosen[row], self._logits[row]
 
         went = follow(draft, choose, commit)
+        rows = self._in_order(went.rows)
+        if self._model.taps is not None:
+            self._model.taps.keep(state.length, rows)
         state.accept(went.rows)
         read_ids = [row_ids[row] for row in went.rows]
-        hidden = self._rows(went.rows)
+        hidden = self._hidden[rows].clone()  # outlives the next round
         notice = self._model.take_notice()
         return Verified(read_ids, hidden, went.chosen, went.tested, went.accepted, notice)
 
@@ -74,7 +77,8 @@ class RowsVerifier:
         num_rows = len(row_ids)
         end = state.length + num_rows
         state.kv.expect_room(end)
-        shape = RowsShape(num_rows, context_class(end), self._launching.overlap)
+        is_tapped = self._model.taps is not None
+        shape = RowsShape(num_rows, context_class(end), self._launching.overlap, is_tapped)
         key = (shape, way)
         self._graphs.serve(self._model.addresses(state))
         # what is captured has nothing pending in its first run, and so stands for any round
@@ -91,8 +95,8 @@ class RowsVerifier:
         self._model.logits(hidden, out=logits)
         self._choice.launch(logits, state.inputs, way, self._chosen[:num_rows])
 
-    def _rows(self, rows: list[int]) -> torch.Tensor:
-        """Hidden rows that outlive the next round: bf16 [n, D]."""
+    def _in_order(self, rows: list[int]) -> slice | torch.Tensor:
+        """Rows as an index; those of a chain need none that must reach the device."""
         if rows == list(range(len(rows))):
-            return self._hidden[: len(rows)].clone()
-        return self._hidden[torch.tensor(rows, device=self._hidden.device)]
+            return slice(len(rows))
+        return torch.tensor(rows, device=self._hidden.device)

@@ -78,7 +78,7 @@ class Turn:
         self._token_chars: list[int] = []
         sources = DraftSources(
             memory.mtp, memory.ngrams, ids, self.token_ids, self._truth(), num_ids,
-            memory.calibration, machine.routing,
+            memory.calibration, machine.routing, memory.dflash,
         )  # fmt: skip
         # what a scripted drafter takes is no price
         self._routing = machine.routing if drafter == "auto" else None
@@ -240,6 +240,7 @@ class Turn:
         self, context_tokens: int, draft: Draft, verified: Verified, clock: PhaseClock
     ) -> RoundRecord:
         num_rows, num_read = draft.plan.num_nodes, len(verified.read_ids)
+        moved = self._machine.traffic(context_tokens, num_rows, num_read, draft.num_steps)
         return RoundRecord(
             index=len(self._rounds),
             drafter=draft.drafter or self._drafter.name,
@@ -250,7 +251,7 @@ class Turn:
             token_ids=tuple(verified.chosen),
             context_tokens=context_tokens,
             start_s=clock.began_s - self._began_s,
-            num_bytes=self._machine.traffic(context_tokens, num_rows, num_read, draft.num_steps),
+            num_bytes={**moved, "drafter": moved["drafter"] + draft.num_bytes},
             draft_ids=draft.token_ids,
             draft_parents=() if draft.plan.is_chain else tuple(draft.plan.parents[1:]),
             ms=clock.stop(),

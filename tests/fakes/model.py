@@ -222,6 +222,7 @@ def local_engine(
     routing=None,
     verifier=None,
     most_marks=3,
+    dflash=None,
 ) -> LocalEngine:
     """The real engine around a model and the text files in ``folder``."""
     tokenizer = Tokenizer.load(folder, model.config.vocab_size)
@@ -230,7 +231,7 @@ def local_engine(
         stop_ids = frozenset(tokenizer.control_ids[one] for one in ("<|im_end|>", "<|endoftext|>"))
     machine = Machine(
         model, tokenizer, verifier or RowWalk(model), traffic, stop_ids, max_context_tokens, 1,
-        routing,
+        routing, dflash,
     )  # fmt: skip
     return LocalEngine(
         info_of(max_context_tokens), machine, template, Drafting("mtp", 7), most_marks=most_marks

@@ -1,8 +1,12 @@
 """Drafters propose what they say; names mean what they say."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 
+from engine.dflash.block import Lattice
 from engine.draft import mtp
 from engine.draft.choose import (
     DraftSources,
@@ -64,9 +68,12 @@ def test_siblings_of_a_scripted_chain_are_wrong(name, num_tokens):
 @pytest.mark.parametrize("shape", DRAFT_SHAPES)
 @pytest.mark.parametrize("name", DRAFTERS)
 def test_every_declared_name_resolves_to_a_drafter(name, shape):
-    resolved = resolve_drafter(name, "mtp", has_mtp=True)
+    resolved = resolve_drafter(name, "mtp", has_mtp=True, has_dflash=True)
     rows = MtpRows(FakeModel(lambda _: 0, guess=lambda _: 0).mtp, 10)
-    sources = DraftSources(rows, NgramIndex(), (1,), [2], TRUTH, 99)
+    lattice = Lattice([[3, 4]], [[[1.0, 0.5]] * 2])
+    drafter = SimpleNamespace(moved_bytes=lambda _: 1)
+    dflash: Any = SimpleNamespace(propose=lambda _: lattice, num_read=1, drafter=drafter)
+    sources = DraftSources(rows, NgramIndex(), (1,), [2], TRUTH, 99, dflash=dflash)
     drafter = make_drafter(resolved, shape, sources)
     assert drafter.name == resolved != "auto"
     assert len(drafter.propose(2, 1, 3).token_ids) <= 3
@@ -78,6 +85,8 @@ def test_auto_is_the_profiles_choice_where_the_checkpoint_can_serve_it():
     assert resolve_drafter("auto", "lookup", has_mtp=False) == "lookup"
     assert resolve_drafter("auto", "off", has_mtp=True) == "off"
     assert resolve_drafter("auto", "auto", has_mtp=True) == "off"
+    assert resolve_drafter("auto", "dflash2", has_mtp=True) == "off"
+    assert resolve_drafter("auto", "dflash2", has_mtp=True, has_dflash=True) == "dflash2"
 
 
 def test_auto_is_routed_where_rounds_are_unless_the_profile_is_against_drafting():
@@ -111,6 +120,8 @@ def test_unknown_and_unavailable_drafters_are_refused():
         resolve_drafter("mpt", "mtp", has_mtp=True)
     with pytest.raises(RequestError, match="this checkpoint has none"):
         resolve_drafter("mtp", "mtp", has_mtp=False)
+    with pytest.raises(RequestError, match=r"not loaded. Set draft\.dflash_dir"):
+        resolve_drafter("dflash2", "mtp", has_mtp=True)
 
 
 class Rows:
