@@ -116,6 +116,8 @@ def read_profile(path: Path) -> Profile:
             type; the sentence names file and key.
     """
     try:
+        if not path.is_file() and path.exists():  # a pipe would never answer
+            raise ProfileError(f"{path} is no plain file.", MEND)
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except RecursionError:
         raise ProfileError(f"{path} does not read: it is nested too deep.", MEND) from None

@@ -68,7 +68,7 @@ class TurnRecord:
     ``decode_tok_s`` is (n - 1) / (time of last token - time of first token), 0 below two tokens;
     ``ttft_s`` runs from the request to the first token out of the engine. ``prompt_ids`` are the
     whole prompt's; ``reread_tokens`` of them had been read before and were read again.
-    ``arithmetic`` names what decides the bits of logits beside the weights. ``token_chars`` are the
+    ``arithmetic`` names what decides the bits of logits, the weights too. ``token_chars`` are the
     characters that each token added to ``reasoning`` and ``text``, one behind the other; they are
     empty where they are not known. ``logits`` is filled only on demand and never serialised.
     """

@@ -164,6 +164,11 @@ class EngineInfo:
     read_gb_s: float
     """The machine's measured read bandwidth, GB/s: the ceiling that shares are shown against."""
 
+    @property
+    def computes_as(self) -> str:
+        """The name of all that decides the bits of logits: the arithmetic, and whose weights."""
+        return f"{self.arithmetic}; {self.model}, {self.profile}"
+
 
 class ChatEngine(Protocol):
     """A loaded model that answers one request at a time."""

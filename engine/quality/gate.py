@@ -57,6 +57,14 @@ class Judged:
     candidate: EngineInfo
     casts: tuple[Casts, Casts] | None = None
 
+    @property
+    def is_one_model(self) -> bool:
+        """Whether both sides held the same weights, as two profiles of stored formats do."""
+        one, other = self.reference, self.candidate
+        return (one.path, one.weight_bytes, one.arithmetic) == (
+            other.path, other.weight_bytes, other.arithmetic,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class _Reference:

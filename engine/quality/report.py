@@ -32,6 +32,7 @@ def as_json(judged: Judged) -> dict[str, Any]:
         "written": [asdict(one) | {"candidate_is_worse": one.is_worse} for one in verdict.written],
         "reference": _side(judged.reference),
         "candidate": _side(judged.candidate),
+        "is_one_model": judged.is_one_model,
         "e4m3_casts": _casts(judged),
         "machine": machine_facts(judged.reference.device),
     }
@@ -50,6 +51,8 @@ def _lines(judged: Judged) -> Iterator[str]:
     yield ""
     yield f"- reference: {_named(judged.reference)}"
     yield f"- candidate: {_named(judged.candidate)}"
+    if judged.is_one_model:
+        yield "- both sides served the same weights as they are stored: this compares nothing"
     if judged.casts is not None:
         told = (f"{one.num_casts:,} ({one.num_saturated:,} values too large)"
                 for one in judged.casts)  # fmt: skip

@@ -294,6 +294,8 @@ def read_user_file(path: Path) -> dict[str, object]:
     """
     mend = "Mend it or move it away."
     try:
+        if not path.is_file() and path.exists():  # a pipe would never answer
+            raise SettingsError(f"{path} is no plain file.", mend)
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}

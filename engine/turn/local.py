@@ -142,7 +142,7 @@ class LocalEngine:
             config.max_position_embeddings,
         )  # fmt: skip
         reading, told = read_how(
-            memory, prompt.ids, past, self._info.arithmetic, self._goes_on(request)
+            memory, prompt.ids, past, self._info.computes_as, self._goes_on(request)
         )
         notices = (told, self._on_shape(drafter, request.draft_shape))
         num_draft_tokens = num_proposals(
@@ -154,7 +154,7 @@ class LocalEngine:
             for event in turn.events(stop):
                 if isinstance(event, TurnEnded):
                     self._remember(prompt, turn, request, thinking)
-                    record = replace(event.record, arithmetic=self._info.arithmetic)
+                    record = replace(event.record, arithmetic=self._info.computes_as)
                     yield TurnEnded(record)
                 else:
                     yield event

@@ -23,7 +23,7 @@ class Past:
         prompt_ids: what was read before it.
         token_ids: of the answer.
         ranges: how all of it was computed, without gaps from the first token on.
-        arithmetic: with which its bits were computed.
+        arithmetic: with which its bits were computed, and over whose weights.
     """
 
     messages: tuple[Message, ...]
@@ -64,7 +64,7 @@ def read_how(
         memory: of the conversation that was held; then holds a beginning of ``ids``.
         ids: the whole prompt.
         past: how its conversation was computed once, where that is known.
-        arithmetic: of this engine.
+        arithmetic: of this engine, and its weights.
         goes_on: the prompt is the conversation that was held, and more.
 
     Returns:
@@ -93,7 +93,7 @@ def read_how(
     if num_recorded > num_kept and not is_ours:
         told = (
             f"The conversation is read again, {num_reread} tokens: it was computed with another "
-            "arithmetic, so that its bits may differ from then on."
+            "arithmetic or other weights, so that its bits may differ from then on."
         )
     return Reading(ids, (), num_reread), told
 

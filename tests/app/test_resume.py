@@ -99,17 +99,20 @@ def test_a_fast_resume_reads_everything_as_a_prompt(model, folder, tmp_path):
     assert [one.how for one in record.ranges] == ["prefill", "decode"]
 
 
-def test_a_conversation_of_another_arithmetic_is_read_in_the_usual_way_and_told(
-    model, folder, tmp_path
+@pytest.mark.parametrize(
+    "other", [{"arithmetic": "another chip"}, {"profile": "demo-fp8"}], ids=str
+)
+def test_a_conversation_of_other_bits_is_read_in_the_usual_way_and_told(
+    model, folder, tmp_path, other
 ):
     options = {"sampling": SAMPLINGS["greedy"], "max_tokens": 8, "drafter": "off"}
     first = Talk(model, folder, SessionStore(tmp_path).create("fake", "demo", ""))
     first.ask(QUESTIONS[0], **options)
     resumed = Talk(model, folder, reopened(first.session, tmp_path))
-    resumed.engine._info = replace(resumed.engine.info, arithmetic="another chip")
+    resumed.engine._info = replace(resumed.engine.info, **other)
     record, notices = resumed.ask(QUESTIONS[1], **options)
     assert [one.how for one in record.ranges] == ["prefill", "decode"]
-    assert ["with another arithmetic" in one for one in notices] == [True]
+    assert ["with another arithmetic or other weights" in one for one in notices] == [True]
 
 
 def test_another_try_after_a_resume_reads_nothing_again(model, folder, tmp_path):

@@ -1,5 +1,7 @@
 """Profiles are data: unknown keys and values are refused with the nearest name."""
 
+import os
+
 import pytest
 
 from engine.errors import ProfileError
@@ -76,6 +78,12 @@ def test_a_wrong_key_or_value_is_named(tmp_path, old, new, said):
     with pytest.raises(ProfileError, match=said) as refused:
         read_profile(path)
     assert str(path) in str(refused.value)
+
+
+def test_a_pipe_among_the_profiles_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "mine.toml")
+    with pytest.raises(ProfileError, match=r"mine\.toml is no plain file"):
+        read_profile(tmp_path / "mine.toml")
 
 
 def test_an_unknown_profile_is_refused_with_the_nearest_name():

@@ -130,6 +130,15 @@ def test_the_report_holds_every_figure(folders):
     assert f"| {judged.verdict.texts[0].agreement:.2%} |" in text
 
 
+def test_a_model_beside_itself_is_said_to_compare_nothing(folders):
+    itself = compared(source(folders / "right"), source(folders / "right"))
+    assert "the same weights as they are stored: this compares nothing" in as_markdown(itself)
+    assert as_json(itself)["is_one_model"] is True
+    other = replace(itself, candidate=replace(itself.candidate, weight_bytes=1))
+    assert "compares nothing" not in as_markdown(other)
+    assert as_json(other)["is_one_model"] is False
+
+
 def test_losses_that_are_no_numbers_stay_readable_json(folders):
     judged = compared(source(folders / "right"), source(folders / "right"))
     one = judged.verdict.texts[0]

@@ -1,5 +1,6 @@
 """Settings: each source wins over the weaker ones; what does not read is refused by name."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -118,6 +119,12 @@ def test_a_second_declaration_of_an_environment_name_is_an_error():
     Root.__annotations__ = {"one": One, "two": Two}
     with pytest.raises(SettingsError, match="declared twice"):
         declared_settings(Root)
+
+
+def test_a_pipe_in_the_place_of_the_settings_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "settings.toml")
+    with pytest.raises(SettingsError, match=r"settings\.toml is no plain file"):
+        read_user_file(tmp_path / "settings.toml")
 
 
 def test_a_damaged_user_file_is_named(tmp_path):
