@@ -6,7 +6,8 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask for the end of the program."""
 
 
 class StopOnSignal:
@@ -23,7 +24,7 @@ class StopOnSignal:
     @property
     def ends_program(self) -> bool:
         """Whether the signal asks for more than the end of the answer."""
-        return self.signal in _ENDING
+        return self.signal in ENDING
 
     @property
     def exit_code(self) -> int:
@@ -31,7 +32,7 @@ class StopOnSignal:
         return 128 + self.signal if self.signal else 0
 
     def __enter__(self) -> "StopOnSignal":
-        for one in (signal.SIGINT, *_ENDING):
+        for one in (signal.SIGINT, *ENDING):
             self._before[one] = signal.signal(one, self._take)
         return self
 
@@ -58,7 +59,7 @@ def exit_on_end_signals() -> Callable[[], None]:
     Returns:
         A function that puts the handlers back that were there before.
     """
-    before = {one: signal.signal(one, _exit) for one in _ENDING}
+    before = {one: signal.signal(one, _exit) for one in ENDING}
 
     def restore() -> None:
         for one, handler in before.items():

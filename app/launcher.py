@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from app.interrupt import ENDING
 from app.report import say
 
 RESET = (
@@ -35,8 +36,6 @@ _WATCHED = (
 )
 _FROM_KERNEL = 0x80
 """``si_code`` of a signal that the terminal sent: the whole foreground group has it already."""
-
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 GRACE_S = 5.0
 """Seconds that the child has to end after it was asked to: one that waits for a terminal that is
@@ -88,7 +87,7 @@ def _wait(pid: int) -> int:
             if got.si_code != _FROM_KERNEL or got.si_signo == signal.SIGHUP:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, got.si_signo)
-            if got.si_signo in _ENDING:
+            if got.si_signo in ENDING:
                 deadline = min(deadline, time.monotonic() + GRACE_S)
             continue
         # Signals of one kind are not counted, so a SIGCHLD may stand for a stop and an end.

@@ -42,7 +42,7 @@ def write_data(text: str) -> None:
     shown = visible(text) if is_terminal(out) else text
     try:
         out.flush()
-        _write_all(out.fileno(), shown.encode("utf-8", "surrogatepass"))
+        write_all(out.fileno(), shown.encode("utf-8", "surrogatepass"))
     except BrokenPipeError:
         raise
     except OSError as problem:
@@ -125,7 +125,8 @@ class LoadLine:
             self._painted_at = 0.0
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of ``data``, also where the system takes it in parts."""
     left = memoryview(data)
     while left:
         left = left[os.write(fd, left) :]

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from app.streams import write_all
+
 
 class LogFile:
     """The writing end of one file; nothing is opened or created before the first line.
@@ -85,7 +87,7 @@ class LogFile:
         size = os.fstat(self._fd).st_size
         is_torn = size and os.pread(self._fd, 1, size - 1) != b"\n"
         try:
-            _write_all(self._fd, b"\n" * bool(is_torn) + b"".join(self._waiting))
+            write_all(self._fd, b"\n" * bool(is_torn) + b"".join(self._waiting))
             os.fsync(self._fd)
         except OSError:
             with contextlib.suppress(OSError):  # half a line must not stay in front of the next
@@ -129,9 +131,3 @@ def read_lines(data: bytes) -> tuple[list[dict[str, Any]], int]:
         else:
             num_damaged += 1
     return found, num_damaged
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(fd, left) :]

@@ -18,6 +18,7 @@ from engine.dflash.config import DflashConfig
 from engine.dflash.layer import BEFORE, BEHIND, BlockConv, BlockWindow, attend_block
 from engine.dflash.weights import BlockLayerWeights, DflashWeights
 from engine.model.draft_head import DraftHead
+from engine.model.draft_state import DraftState
 from engine.model.graphs import GraphCache
 from engine.model.matrix import bytes_of, logits_of, product, products
 from engine.model.mlp import feed_forward
@@ -39,27 +40,6 @@ def window_classes(config: DflashConfig) -> tuple[int, ...]:
     """Positions of the context that launches look at: powers of two, up to the window."""
     most = max(SMALLEST_WINDOW, 1 << max(config.window - 1, 1).bit_length())
     return tuple(1 << bit for bit in range(SMALLEST_WINDOW.bit_length() - 1, most.bit_length()))
-
-
-class DflashState:
-    """Keys and values of all layers for the first ``length`` positions of a conversation."""
-
-    def __init__(self, config: DflashConfig, max_tokens: int, device: torch.device) -> None:
-        self.length = 0
-        # a block's own keys stand behind the context's, until the next rows take their place
-        num_slots = max_tokens + config.block_size
-        self.kv = KeyValueStore(config.num_layers, config, num_slots, device)
-
-    @property
-    def addresses(self) -> tuple[int, ...]:
-        """What captured launches hold."""
-        return self.kv.keys.data_ptr(), self.kv.values.data_ptr(), self.kv.max_tokens
-
-    def truncate(self, length: int) -> None:
-        """Forget the positions from ``length`` on."""
-        if not 0 <= length <= self.length:
-            raise ValueError(f"truncate: {length} is not within the {self.length} rows held")
-        self.length = length
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +114,18 @@ class Dflash:
         near = min(context_tokens, self.config.window)
         return self.weights.num_bytes - books + head + near * self.config.kv_bytes_per_token
 
-    def new_state(self, max_tokens: int) -> DflashState:
+    def new_state(self, max_tokens: int) -> DraftState:
         """An empty state for conversations of up to ``max_tokens``, its angles ready."""
-        state = DflashState(self.config, max_tokens, self._device)
+        # a block's own keys stand behind the context's, until the next rows take their place
+        num_slots = max_tokens + self.config.block_size
+        state = DraftState(
+            KeyValueStore(self.config.num_layers, self.config, num_slots, self._device)
+        )
         self._rope.angles(0, state.kv.max_tokens)
         return state
 
     @torch.inference_mode()
-    def fill(self, tapped: torch.Tensor, state: DflashState) -> None:
+    def fill(self, tapped: torch.Tensor, state: DraftState) -> None:
         """Append committed positions.
 
         Args:
@@ -159,7 +143,7 @@ class Dflash:
             state.length += num_rows
 
     @torch.inference_mode()
-    def propose(self, token_id: int, state: DflashState) -> Lattice:
+    def propose(self, token_id: int, state: DraftState) -> Lattice:
         """Propose the tokens after ``token_id``, which stands at position ``state.length``.
 
         Args:
@@ -177,13 +161,13 @@ class Dflash:
         return Lattice(ids.tolist(), scores.tolist())
 
     def _run(
-        self, state: DflashState, key: tuple[str | int, ...], launch: Callable[[], None]
+        self, state: DraftState, key: tuple[str | int, ...], launch: Callable[[], None]
     ) -> None:
         self._rope.angles(0, state.kv.max_tokens)
         self._graphs.serve((*state.addresses, self._rope.address))
         self._graphs.run(key, launch, "a call of the DFlash2 drafter")
 
-    def _fill(self, num_rows: int, state: DflashState) -> None:
+    def _fill(self, num_rows: int, state: DraftState) -> None:
         """Write keys and values of context rows; they need nothing of the layers before."""
         weights, eps = self.weights, self.config.rms_norm_eps
         joined = product(self._rows[:num_rows], weights.fc)
@@ -192,7 +176,7 @@ class Dflash:
             key, value = products(context, layer.k, layer.v)
             self._store(index, layer, key, value, state)
 
-    def _propose(self, window: BlockWindow, state: DflashState) -> None:
+    def _propose(self, window: BlockWindow, state: DraftState) -> None:
         """Run a block, and leave its candidates with their scores in ``_found``."""
         weights, eps = self.weights, self.config.rms_norm_eps
         size = (self.config.block_size, self.config.hidden_size)
@@ -218,7 +202,7 @@ class Dflash:
         x: torch.Tensor,
         slots: torch.Tensor,
         hidden: torch.Tensor,
-        state: DflashState,
+        state: DraftState,
     ) -> torch.Tensor:
         query = product(x, layer.q)
         key, value = products(x, layer.k, layer.v)
@@ -232,7 +216,7 @@ class Dflash:
         layer: BlockLayerWeights,
         key: torch.Tensor,
         value: torch.Tensor,
-        state: DflashState,
+        state: DraftState,
         query: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Store keys and values of rows from the start on; give the queries normed and rotated."""

@@ -7,10 +7,11 @@ import torch
 
 from engine.model.config import ModelConfig
 from engine.model.draft_head import DraftHead
+from engine.model.draft_state import DraftState
 from engine.model.graphs import GraphCache
 from engine.model.matrix import logits_of, product, products
 from engine.model.mlp import feed_forward
-from engine.model.mtp import Mtp, MtpState
+from engine.model.mtp import Mtp
 from engine.model.norms import add_rms_norm, rms_norm
 from engine.model.rope import RopeTable
 from engine.model.rows import context_class
@@ -70,7 +71,7 @@ class KernelMtp(Mtp):
         self._chain = TreeTables(device)
 
     @torch.inference_mode()
-    def fill(self, hidden: torch.Tensor, next_ids: Sequence[int], state: MtpState) -> None:
+    def fill(self, hidden: torch.Tensor, next_ids: Sequence[int], state: DraftState) -> None:
         """Append committed rows; see ``Mtp.fill``."""
         if hidden.shape[0] != len(next_ids):
             raise ValueError(f"fill: {hidden.shape[0]} hidden states and {len(next_ids)} tokens")
@@ -84,7 +85,7 @@ class KernelMtp(Mtp):
 
     @torch.inference_mode()
     def draft(
-        self, hidden: torch.Tensor, token_id: int, state: MtpState, num_tokens: int
+        self, hidden: torch.Tensor, token_id: int, state: DraftState, num_tokens: int
     ) -> list[int]:
         """Propose the tokens after ``token_id``; see ``Mtp.draft``."""
         end = state.length + num_tokens
@@ -94,7 +95,9 @@ class KernelMtp(Mtp):
         self._run(state, ("draft", *shape), partial(self._propose, *shape, state))
         return [int(one) for one in self._proposed[:num_tokens].cpu()]
 
-    def _run(self, state: MtpState, key: tuple[str | int, ...], launch: Callable[[], None]) -> None:
+    def _run(
+        self, state: DraftState, key: tuple[str | int, ...], launch: Callable[[], None]
+    ) -> None:
         self._rope.angles(0, state.kv.max_tokens)
         self._graphs.serve((*state.addresses, self._rope.address))
         self._graphs.run(key, launch, "a call of the MTP head")
@@ -105,13 +108,13 @@ class KernelMtp(Mtp):
         no_ids = (0,) * (MAX_NODES - len(ids))
         self._table.load((*ids, *no_ids, *range(start, start + MAX_STEPS)))
 
-    def _fill(self, num_rows: int, state: MtpState) -> None:
+    def _fill(self, num_rows: int, state: DraftState) -> None:
         """Write keys and values of rows; nothing else of them is needed."""
         normed = self._normed(self._input(self._rows[:num_rows], self._ids[:num_rows]))
         no_heads = normed.new_empty((num_rows, 0))
         self._prepare(normed, no_heads, self._starts[:1], state)
 
-    def _propose(self, num_tokens: int, max_context: int, state: MtpState) -> None:
+    def _propose(self, num_tokens: int, max_context: int, state: DraftState) -> None:
         """Chain proposals, each from the row and the token that the one before left."""
         row, token = self._rows[:1], self._ids[:1]
         for step in range(num_tokens):
@@ -130,7 +133,7 @@ class KernelMtp(Mtp):
         token: torch.Tensor,
         start: torch.Tensor,
         max_context: int,
-        state: MtpState,
+        state: DraftState,
     ) -> torch.Tensor:
         """Run one row: bf16 [1, D] after the head's own norm."""
         weights, eps, width = self._weights, self._config.rms_norm_eps, self._config.head_dim
@@ -166,7 +169,7 @@ class KernelMtp(Mtp):
         return rms_norm(x, self._weights.input_norm, eps, overlap=self._overlap)
 
     def _prepare(
-        self, normed: torch.Tensor, both: torch.Tensor, start: torch.Tensor, state: MtpState
+        self, normed: torch.Tensor, both: torch.Tensor, start: torch.Tensor, state: DraftState
     ) -> torch.Tensor:
         """Store keys and values of rows, and turn the queries that ``both`` holds."""
         weights, config = self._weights.attention, self._config

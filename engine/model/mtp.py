@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from engine.model.attention import Angles, attend, store_keys
 from engine.model.config import ModelConfig
+from engine.model.draft_state import DraftState
 from engine.model.matrix import Matrix, logits_of, product
 from engine.model.mlp import feed_forward
 from engine.model.norms import add_rms_norm, rms_norm
@@ -47,30 +48,6 @@ def joined(
     return product(torch.cat((left, right), -1), weights.fc)
 
 
-class MtpState:
-    """Keys and values of the MTP head's layer for the first ``length`` rows."""
-
-    def __init__(self, config: ModelConfig, max_tokens: int, device: torch.device) -> None:
-        self.length = 0
-        self.kv = KeyValueStore(1, config, max_tokens, device)
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes reserved."""
-        return self.kv.num_bytes
-
-    @property
-    def addresses(self) -> tuple[int, ...]:
-        """What captured calls hold: where keys lie, and for how many."""
-        return self.kv.keys.data_ptr(), self.kv.values.data_ptr(), self.kv.max_tokens
-
-    def truncate(self, length: int) -> None:
-        """Forget the rows from ``length`` on, as after a restored snapshot of the trunk."""
-        if not 0 <= length <= self.length:
-            raise ValueError(f"truncate: {length} is not within the {self.length} rows held")
-        self.length = length
-
-
 class Mtp:
     """The MTP head of one model; shares embedding and output head with the trunk."""
 
@@ -93,12 +70,12 @@ class Mtp:
         """What proposals are chosen with."""
         return self._head
 
-    def new_state(self, max_tokens: int) -> MtpState:
+    def new_state(self, max_tokens: int) -> DraftState:
         """An empty state for conversations of up to ``max_tokens``."""
-        return MtpState(self._config, max_tokens, self._embedding.device)
+        return DraftState(KeyValueStore(1, self._config, max_tokens, self._embedding.device))
 
     @torch.inference_mode()
-    def fill(self, hidden: torch.Tensor, next_ids: Sequence[int], state: MtpState) -> None:
+    def fill(self, hidden: torch.Tensor, next_ids: Sequence[int], state: DraftState) -> None:
         """Append committed rows.
 
         Args:
@@ -122,7 +99,7 @@ class Mtp:
 
     @torch.inference_mode()
     def draft(
-        self, hidden: torch.Tensor, token_id: int, state: MtpState, num_tokens: int
+        self, hidden: torch.Tensor, token_id: int, state: DraftState, num_tokens: int
     ) -> list[int]:
         """Propose the tokens after ``token_id``, greedily, each from the one before.
 
@@ -146,7 +123,7 @@ class Mtp:
             state.length = committed
         return proposals
 
-    def _row(self, hidden: torch.Tensor, token_id: int, state: MtpState) -> torch.Tensor:
+    def _row(self, hidden: torch.Tensor, token_id: int, state: DraftState) -> torch.Tensor:
         """Run one row and append it: bf16 [1, D] after the head's own norm."""
         weights, eps = self._weights, self._config.rms_norm_eps
         ids = torch.tensor([token_id], device=hidden.device)
@@ -159,7 +136,7 @@ class Mtp:
         normed, x = add_rms_norm(mixed, x, weights.post_norm, eps)
         return add_rms_norm(feed_forward(normed, weights.mlp), x, weights.norm, eps)[0]
 
-    def _reserve(self, state: MtpState, num_rows: int) -> Angles:
+    def _reserve(self, state: DraftState, num_rows: int) -> Angles:
         end = state.length + num_rows
         state.kv.expect_room(end)
         return Angles(state.length, *self._rope.angles(state.length, end))

@@ -9,6 +9,7 @@ import torch
 from kernels.attention.prep_reference import prepared_heads_reference
 from kernels.common import interpreter
 from kernels.common.expect import Axes
+from kernels.common.launch_options import launch_options
 
 BF16, INT32 = (torch.bfloat16,), (torch.int32,)
 WEIGHT = (torch.bfloat16, torch.float32)
@@ -133,11 +134,6 @@ def attention_prep(
         ROWS=rows, HAS_DEPTHS=depths is not None, OVERLAP=overlap,
         **launch_options(num_warps, overlap=overlap),
     )  # fmt: skip
-
-
-def launch_options(num_warps: int, *, overlap: bool) -> dict[str, int | bool]:
-    """Return Triton's launch options; contraction stays off, as `common/exact.py` requires."""
-    return {"num_warps": num_warps, "enable_fp_fusion": False, "launch_pdl": overlap}
 
 
 def _expect_widths(axes: Axes) -> None:

@@ -74,8 +74,3 @@ def constants_of(function: str, axes: Axes) -> dict[str, int]:
         "HEAD_LANES": 1 << (heads - 1).bit_length(),
         "D": width,
     }
-
-
-def launch_options(num_warps: int, *, overlap: bool = False) -> dict[str, int | bool]:
-    """Return Triton's launch options; contraction stays off, as `common/exact.py` requires."""
-    return {"num_warps": num_warps, "enable_fp_fusion": False, "launch_pdl": overlap}

@@ -8,6 +8,7 @@ import torch
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
+from kernels.common.launch_options import launch_options
 from kernels.common.tree import MAX_NODES
 from kernels.conv.arguments import (
     BF16,
@@ -18,7 +19,6 @@ from kernels.conv.arguments import (
     expect_contiguous,
     expect_records,
     expect_width,
-    launch_options,
 )
 from kernels.conv.gates_reference import (
     convolve_reference,

@@ -4,6 +4,7 @@ import torch
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
+from kernels.common.launch_options import launch_options
 from kernels.conv.arguments import (
     BF16,
     FP32,
@@ -13,7 +14,6 @@ from kernels.conv.arguments import (
     constants_of,
     expect_contiguous,
     expect_width,
-    launch_options,
 )
 from kernels.conv.gates_reference import convolve_reference, gates_reference
 
