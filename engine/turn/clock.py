@@ -1,13 +1,13 @@
 """Split a round's time among its phases, so that they add up to the round.
 
-Rounds lie end to end: each begins where the one before ended. On a GPU both are moments of its own,
-so that what the host does while the GPU is at work costs no round anything, and what the GPU waits
-for counts where it waits:
+Rounds lie end to end: one lasts until the next begins. On a GPU both are moments of its own: what
+the host does while the GPU is at work costs no round anything, and what the GPU waits for counts
+where it waits.
 
-- host: from the end of the round before until this one's first work; the GPU has nothing to do.
-- draft: until its rows are on their way, whatever is computed for them and where.
+- draft: from the round's begin until its rows are on their way; all that is done for them.
 - verify: its rows, their choice, and on a GPU the path that the target takes.
-- accept: until its rows are taken in.
+- accept: until what was accepted is taken in.
+- host: until the next round begins, the last of a turn excepted; a GPU has nothing to do.
 """
 
 import time
@@ -29,39 +29,37 @@ def wait_for(device: torch.device) -> None:
 
 
 class PhaseClock:
-    """Times one round; exactly one phase runs at any moment, ``host`` first.
+    """Times one round; exactly one phase runs at any moment, ``draft`` first.
 
     Nothing is waited for before `ms` is asked for.
 
     Args:
         device: where the work runs.
-        since: the end of the round before; None begins now.
     """
 
-    def __init__(self, device: torch.device, since: Stamp | None = None) -> None:
+    def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stamps: list[Stamp] = [self._now() if since is None else since]
-        self._phases = ["host"]
+        self._phases = ["draft"]
+        self._stamps = [self._now()]
 
     def enter(self, phase: str) -> None:
         """End the running phase and begin ``phase``."""
-        self._stamps.append(self._now())
         self._phases.append(phase)
-
-    def stop(self) -> None:
-        """End the round."""
         self._stamps.append(self._now())
 
     def next(self) -> "PhaseClock":
-        """The clock of the round behind this one, which has ended."""
-        return PhaseClock(self._device, self._stamps[-1])
+        """End the round with the begin of the next, and begin to time that."""
+        clock = PhaseClock(self._device)
+        self._stamps.append(clock._stamps[0])
+        return clock
 
     def ms(self) -> dict[str, float]:
-        """Milliseconds by phase, once the round has ended and a GPU has come to its end."""
+        """Milliseconds by phase, once the round has ended or is the last of a turn."""
         if self._device.type == "cuda":
             self._stamps[-1].synchronize()
         spent: dict[str, float] = dict.fromkeys(PHASES, 0.0)
-        for phase, moments in zip(self._phases, pairwise(self._stamps), strict=True):
+        # the last phase of a last round has no end
+        for phase, moments in zip(self._phases, pairwise(self._stamps), strict=False):
             spent[phase] += _ms_between(*moments)
         return spent
 

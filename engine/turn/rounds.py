@@ -35,8 +35,8 @@ class Rounds:
         self._verifier = verifier
         self._course = course
         self._on_their_way: deque[Launched] = deque()
-        self._clock = PhaseClock(device)
-        self._clock.stop()
+        self._device = device
+        self._clock: PhaseClock | None = None
 
     @property
     def are_under_way(self) -> bool:
@@ -51,8 +51,7 @@ class Rounds:
             propose: makes the draft, which is this round's time.
             room: tokens that the turn may still commit.
         """
-        clock = self._clock.next()
-        clock.enter("draft")
+        clock = self._clock.next() if self._clock is not None else PhaseClock(self._device)
         launched = self._verifier.launch(self._course, token_id, propose(), room, clock)
         self._on_their_way.append(launched)
 

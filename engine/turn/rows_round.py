@@ -85,7 +85,7 @@ class RowsRound:
         if buffers.taps is not None:
             buffers.taps.keep(state.length, at)
         state.accept(rows)
-        self.clock.stop()
+        self.clock.enter("host")
 
     def wait(self, commit: Commit) -> Verified:
         """Wait for what came of it, and commit that as far as the turn goes on.

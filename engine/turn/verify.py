@@ -61,7 +61,7 @@ class Launched(Protocol):
 
     Attributes:
         draft: what it verifies.
-        clock: of the round; it has stopped once the round is taken in.
+        clock: of the round; in the phase ``host`` once the round is taken in.
     """
 
     draft: Draft
@@ -161,7 +161,7 @@ class Walk:
             accepted += bool(following)
             goes_on = goes_on and bool(following)
             row = following[0] if following else row
-        self.clock.stop()
+        self.clock.enter("host")
         kept = torch.stack(logits) if logits else None
         return Verified(torch.cat(hidden), chosen, tested, accepted, kept)
 
