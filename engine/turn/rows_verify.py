@@ -36,11 +36,10 @@ class RowsVerifier:
         self._launching = model.launching
         self._graphs = model.new_graphs()
         config, device = model.config, model.device
-        self._buffers = RowBuffers(
-            torch.empty((MAX_NODES, config.hidden_size), dtype=torch.bfloat16, device=device),
-            torch.empty((MAX_NODES, config.vocab_size), device=device),
-            model.taps,
+        self._hidden = torch.empty(
+            (MAX_NODES, config.hidden_size), dtype=torch.bfloat16, device=device
         )
+        self._logits = torch.empty((MAX_NODES, config.vocab_size), device=device)
         self._chosen = torch.empty(MAX_NODES, dtype=torch.int32, device=device)
         self._result = torch.zeros(RESULT_SIZE, dtype=torch.int32, device=device)
         # one is read while the round behind writes the other
@@ -68,7 +67,7 @@ class RowsVerifier:
         if self._must_settle(shape, way):
             state.settle()
         state.begin((token_id, *draft.token_ids), draft.plan, room)
-        return self._run(RowsRound(course, draft, room, clock, self._buffers), state, shape, way)
+        return self._run(self._round(course, draft, room, clock), state, shape, way)
 
     @torch.inference_mode()
     def launch_behind(self, before: Launched) -> RowsRound | None:
@@ -86,11 +85,15 @@ class RowsVerifier:
             return None
         before.take_in([0])
         self._choice.mark(self._result, self._way)
-        behind = RowsRound(course, PLAIN, before.room - 1, before.clock.next(), self._buffers)
+        behind = self._round(course, PLAIN, before.room - 1, before.clock.next())
         return self._run(behind, state, shape, self._way)
 
+    def _round(self, course: Course, draft: Draft, room: int, clock: PhaseClock) -> RowsRound:
+        buffers = RowBuffers(self._hidden, self._logits, self._model.taps)
+        return RowsRound(course, draft, room, clock, buffers)
+
     def _shape(self, num_rows: int, end: int) -> RowsShape:
-        is_tapped = self._buffers.taps is not None
+        is_tapped = self._model.taps is not None
         return RowsShape(num_rows, context_class(end), self._launching.overlap, is_tapped)
 
     def _must_settle(self, shape: RowsShape, way: Way) -> bool:
@@ -109,7 +112,7 @@ class RowsVerifier:
     def _launch(self, state: RoundState, shape: RowsShape, way: Way) -> None:
         """Leave hidden rows, logits and what comes of the round in their tensors."""
         num_rows, inputs = shape.num_rows, state.inputs
-        hidden, logits = self._buffers.hidden[:num_rows], self._buffers.logits[:num_rows]
+        hidden, logits = self._hidden[:num_rows], self._logits[:num_rows]
         chosen = self._chosen[:num_rows]
         self._model.run_rows(state, shape, hidden)
         self._model.logits(hidden, out=logits)
