@@ -271,6 +271,26 @@ def test_a_stop_string_ends_the_turn_while_the_next_round_runs(open_engine, monk
     assert_equal(settled(engine._memory.state), settled(other._memory.state))
 
 
+@pytest.mark.parametrize("drafter", ["off", "replay"])
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+def test_a_forced_token_ends_what_ran_ahead(open_engine, drafter, sampling):
+    """The device chose another one in its place."""
+    records = []
+    for engine in (open_engine(None), open_engine()):
+        tokenizer = engine._machine.tokenizer
+        request = replace(
+            requested(drafter="off" if not records else drafter, sampling=sampling),
+            prompt_ids=(*PROMPT, tokenizer.think_open_id), thinking_budget=4, num_draft_tokens=6,
+            replay_ids=records[0].token_ids if records else (),
+        )  # fmt: skip
+        records.append(run(engine, request)[-1].record)
+    walked, record = records
+    assert tokenizer.think_close_id in walked.token_ids[4:]
+    assert record.token_ids == walked.token_ids
+    assert torch.equal(record.logits, walked.logits)
+    assert (record.text, record.reasoning) == (walked.text, walked.reasoning)
+
+
 def test_what_a_round_brought_is_told_when_the_next_cannot_be_launched(open_engine, monkeypatch):
     launch, launched = RowsVerifier.launch, []
 
