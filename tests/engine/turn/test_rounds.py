@@ -271,6 +271,26 @@ def test_a_stop_string_ends_the_turn_while_the_next_round_runs(open_engine, monk
     assert_equal(settled(engine._memory.state), settled(other._memory.state))
 
 
+@pytest.fixture(scope="module")
+def walked(open_engine):
+    """An answer without drafts, row by row."""
+    sampling = replace(SAMPLINGS["penalised"], presence_penalty=-2.0, logit_bias=())
+    return run(open_engine(None), requested(sampling=sampling, max_tokens=32))[-1].record, sampling
+
+
+@pytest.mark.parametrize("shape", ["chain", "tree"])
+@pytest.mark.parametrize("drafter", ["off", "mtp", "lookup", "half", "replay"])
+def test_no_drafter_changes_a_bit(open_engine, walked, drafter, shape):
+    wanted, sampling = walked
+    request = requested(
+        sampling=sampling, max_tokens=32, drafter=drafter, draft_shape=shape, num_draft_tokens=6,
+        replay_ids=wanted.token_ids,
+    )  # fmt: skip
+    got = run(open_engine(), request)[-1].record
+    assert (got.token_ids, got.ranges) == (wanted.token_ids, wanted.ranges)
+    assert torch.equal(got.logits, wanted.logits)
+
+
 @pytest.mark.parametrize("drafter", ["off", "replay"])
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_a_forced_token_ends_what_ran_ahead(open_engine, drafter, sampling):
