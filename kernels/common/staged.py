@@ -21,7 +21,8 @@ class StagedTable:
     def load(self, values: Sequence[int]) -> None:
         """Copy numbers to the table's beginning, in the order of the current stream.
 
-        Numbers behind them become again what was loaded there last. Waits for this table's previous copy alone: the page must not change under it.
+        Numbers behind them become again what was loaded there last. Waits for this table's previous
+        copy alone: the page must not change under it.
 
         Raises:
             ValueError: there are more numbers than the table holds.
