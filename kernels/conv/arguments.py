@@ -3,7 +3,7 @@
 import torch
 
 from kernels.common.expect import Axes
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
 BF16, FP32, INT32 = (torch.bfloat16,), (torch.float32,), (torch.int32,)
 
@@ -43,7 +43,7 @@ def expect_width(function: str, axes: Axes) -> None:
 def expect_records(function: str, axes: Axes) -> None:
     """Check the sizes of what is double-buffered, and of scalars."""
     got = (axes["halves"], axes["kept"], axes["nodes"])
-    if got != (2, TAPS - 1, MAX_NODES) or axes["one"] != 1:
+    if got != (2, TAPS - 1, MAX_ROWS) or axes["one"] != 1:
         raise ValueError(
             f"{function}: tails have 2 halves of 3 rows, records 2 halves of 32 rows and scalars "
             f"1 element; got {got[0]} halves, {got[1]} and {got[2]} rows, {axes['one']} elements"

@@ -3,7 +3,7 @@
 import torch
 
 from kernels.common.expect import Axes
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.delta.record import DeltaRecord
 from kernels.delta.tile import COLUMNS, KEY_STRIDE, MAX_KEY_DIM, fits
 from kernels.delta.walk_launch import launch_walk
@@ -90,9 +90,9 @@ def delta_walk(
         "saves": saves, "restores": restores,
     }  # fmt: skip
     expect_whole(axes, name, tensors)
-    if not 1 <= q.shape[0] <= MAX_NODES:
+    if not 1 <= q.shape[0] <= MAX_ROWS:
         raise ValueError(
-            f"{name}: got T = {q.shape[0]} rows, expected 1 to {MAX_NODES}; "
+            f"{name}: got T = {q.shape[0]} rows, expected 1 to {MAX_ROWS}; "
             "call delta_prefill for more"
         )
     if not q.is_cuda:
@@ -117,10 +117,10 @@ def expect_record(axes: Axes, name: str, record: DeltaRecord, layers: tuple[str,
     axes.tensor("record.k", record.k, (*halves, "G", "D"), fp32, mend)
     axes.tensor("record.u", record.u, (*halves, "H", "E"), fp32, mend)
     axes.tensor("record.decay", record.decay, (*halves, "H"), fp32, mend)
-    if (axes["2"], axes["32"]) != (2, MAX_NODES):
+    if (axes["2"], axes["32"]) != (2, MAX_ROWS):
         raise ValueError(
             f"{name}: the record has {axes['2']} halves of {axes['32']} rows, expected 2 of "
-            f"{MAX_NODES}; {mend}"
+            f"{MAX_ROWS}; {mend}"
         )
 
 

@@ -19,7 +19,7 @@ from kernels.common.logit_rows import (
     num_chunks,
     num_groups,
 )
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.sample.launch import OPTIONS, SEARCH_STEPS, TOP_OPTIONS
 from kernels.sample.params import Method, SampleParams
 from kernels.sample.rows import SampleScratch, TreeRows
@@ -74,8 +74,8 @@ def sample_rows(
     axes.same_device(logits=logits, ids=ids, params=params.ints, start=rows.start,
                      depths=rows.depths, paths=rows.paths, row_ids=rows.row_ids, seen=rows.seen,
                      generated=rows.generated, scratch=scratch.maxima)  # fmt: skip
-    if axes["T"] > MAX_NODES:
-        raise ValueError(f"sample_rows: {axes['T']} rows; a call has at most {MAX_NODES}")
+    if axes["T"] > MAX_ROWS:
+        raise ValueError(f"sample_rows: {axes['T']} rows; a call has at most {MAX_ROWS}")
     if axes["V"] > min(scratch.max_logits, MAX_IDS):
         raise ValueError(
             f"sample_rows: rows of {axes['V']} logits do not fit a scratch for "
