@@ -6,13 +6,13 @@ import pytest
 
 from kernels.common.compile import Binary, compile_kernel
 from kernels.common.shared_memory import MAX_SHARED_BYTES
-from kernels.conv import kernel
+from kernels.conv import kernel, prefill_kernel
 from kernels.conv.op import FOLD_LANES, warps_of
 from kernels.conv.prefill import PREFILL_ROWS
 
 KERNELS = {
     "conv_gates": kernel.conv_gates_kernel,
-    "conv_prefill": kernel.conv_prefill_kernel,
+    "conv_prefill": prefill_kernel.conv_prefill_kernel,
     "conv_fold": kernel.conv_fold_kernel,
 }
 CAPABILITIES = (90, 121)
