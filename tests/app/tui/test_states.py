@@ -296,7 +296,7 @@ async def test_stop_hint_and_input_never_go(seat, size):
         await s.type("visible input")
         assert "Esc" in s.text
         assert "visible input" in s.text
-        assert "tok/s" in s.text
+        await s.until(lambda: "tok/s" in s.text)
         await s.pilot.press("escape")
 
 
