@@ -78,7 +78,14 @@ class Rounds:
     def verify(
         self, x: torch.Tensor, ab: torch.Tensor, parents: tuple[int, ...], *, overlap: bool = False
     ) -> dict[str, torch.Tensor]:
-        """Run one round, with NaN where it writes, and return what it wrote."""
+        """Run one round, with NaN where it writes, and return what it wrote.
+
+        Args:
+            x: bf16 [T, C].
+            ab: bf16 [T, 2 H].
+            parents: row that each row follows, -1 for row 0.
+            overlap: as `conv_gates` takes it.
+        """
         self.parents[: len(parents)] = torch.tensor(parents, dtype=torch.int32)
         half, num_rows = int(self.parity), len(x)
         for record in (self.tails, self.raw, self.k, self.decay):
@@ -109,7 +116,7 @@ class Rounds:
         *,
         overlap: bool = False,
     ) -> None:
-        """Call conv_gates on the buffers."""
+        """Call conv_gates on the buffers; x bf16 [T, C], ab bf16 [T, 2 H], `outputs`' tensors."""
         layer = self.layer
         conv_gates(
             x, ab, layer.weight, layer.decay_rate, layer.dt_bias, self.tails, self.raw, self.k,

@@ -58,8 +58,8 @@ def sample_rows(
         Penalties in fp32, correctly rounded. Greedy: comparisons alone. A draw's probabilities and
         scores are fp64; they differ from the reference's by the last bits of the device's
         exponential and logarithm and of a sum's order, and for a top_p without a top_k of at most
-        32 by the grain of its masses, 2^-43 of the most likely id's (search_kernel.py). So an
-        other choice than the reference's takes two scores, or a mass and top_p, as close as that.
+        32 by the grain of its masses, 2^-43 of the most likely id's (search_kernel.py). So
+        another choice than the reference's takes two scores, or a mass and top_p, as close as that.
         A row's choice is a function of its logits, its marks and drafts, its position and the
         sampling: the same bits for any T.
 
@@ -75,7 +75,9 @@ def sample_rows(
                      depths=rows.depths, paths=rows.paths, row_ids=rows.row_ids, seen=rows.seen,
                      generated=rows.generated, scratch=scratch.maxima)  # fmt: skip
     if axes["T"] > MAX_ROWS:
-        raise ValueError(f"sample_rows: {axes['T']} rows; a call has at most {MAX_ROWS}")
+        raise ValueError(
+            f"sample_rows: got T = {axes['T']} rows, expected at most {MAX_ROWS}; call it in slices"
+        )
     if axes["V"] > min(scratch.max_logits, MAX_IDS):
         raise ValueError(
             f"sample_rows: rows of {axes['V']} logits do not fit a scratch for "

@@ -45,8 +45,9 @@ class TreeRows:
             axes.tensor(name, marks, ("V",), (torch.uint8,), "give each id of the logits a byte")
         if self.depths.numel() != MAX_ROWS or self.row_ids.numel() != MAX_ROWS:
             raise ValueError(
-                f"tables of {self.depths.numel()} depths and {self.row_ids.numel()} row_ids were "
-                f"passed; both have {MAX_ROWS} entries, used or not"
+                f"sample_rows: depths and row_ids must have {MAX_ROWS} entries, used or not, got "
+                f"{self.depths.numel()} and {self.row_ids.numel()}; pass TreeTables.depths and "
+                "as many token ids"
             )
 
 
