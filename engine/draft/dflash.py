@@ -10,7 +10,7 @@ from engine.dflash.block import Dflash, Lattice, window_classes
 from engine.draft.candidates import LEAST_CHANCE
 from engine.draft.draft import Draft
 from engine.model.taps import Taps
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
 MAX_WAITING_ROWS = 256
 """Rows of the target that may wait for the drafter: 13 MB at the 27B's width and five layers."""
@@ -81,7 +81,7 @@ class DflashRows:
             num_tokens: longest conversation.
         """
         rows = torch.zeros_like(self._taps.buffer[:1])
-        for num_rows in range(1, MAX_NODES + 1):
+        for num_rows in range(1, MAX_ROWS + 1):
             self.rewind(0)
             self._drafter.fill(rows.expand(num_rows, -1), self._state)
         for near in window_classes(self._drafter.config):

@@ -17,7 +17,8 @@ from engine.model.round_state import RoundState
 from engine.model.rows import RowsShape, context_class, run_rows
 from engine.model.state import State
 from engine.model.weights import ModelWeights
-from kernels.common.tree import MAX_NODES, plan_chain
+from kernels.common.round import MAX_ROWS
+from kernels.common.tree import plan_chain
 
 
 class KernelModel(Model):
@@ -112,8 +113,8 @@ class KernelModel(Model):
         hidden = torch.empty(
             (len(ids), self.config.hidden_size), dtype=torch.bfloat16, device=self.device
         )
-        for first in range(0, len(ids), MAX_NODES):
-            rows = ids[first : first + MAX_NODES]
+        for first in range(0, len(ids), MAX_ROWS):
+            rows = ids[first : first + MAX_ROWS]
             self._round(rows, state, hidden[first : first + len(rows)])
         return hidden
 

@@ -13,7 +13,7 @@ from engine.turn.clock import PhaseClock
 from engine.turn.device_choice import DeviceChoice, Way
 from engine.turn.rows_round import RowBuffers, RowsRound
 from engine.turn.verify import Course, Launched
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.sample.accept import RESULT_SIZE, accept
 from kernels.sample.params import Method
 
@@ -37,10 +37,10 @@ class RowsVerifier:
         self._graphs = model.new_graphs()
         config, device = model.config, model.device
         self._hidden = torch.empty(
-            (MAX_NODES, config.hidden_size), dtype=torch.bfloat16, device=device
+            (MAX_ROWS, config.hidden_size), dtype=torch.bfloat16, device=device
         )
-        self._logits = torch.empty((MAX_NODES, config.vocab_size), device=device)
-        self._chosen = torch.empty(MAX_NODES, dtype=torch.int32, device=device)
+        self._logits = torch.empty((MAX_ROWS, config.vocab_size), device=device)
+        self._chosen = torch.empty(MAX_ROWS, dtype=torch.int32, device=device)
         self._result = torch.zeros(RESULT_SIZE, dtype=torch.int32, device=device)
         # one is read while the round behind writes the other
         self._pages = cycle(
