@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.draft.prices import shipped_prices
+from engine.draft.price_table import shipped_prices
 from engine.fit import Need, held_formats, need_of, widened_bytes
 from engine.linear_path import LinearPath, choose_linear_path
 from engine.measure import read_bandwidth_gbps

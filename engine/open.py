@@ -11,7 +11,8 @@ import torch
 from engine.dflash.attach import attach_dflash, find_dflash
 from engine.dflash.memory import dflash_bytes
 from engine.draft.dflash import DflashSource
-from engine.draft.prices import Prices, shipped_prices
+from engine.draft.price_table import shipped_prices
+from engine.draft.prices import Prices
 from engine.draft.routed import Routing
 from engine.errors import CheckpointError, SettingsError
 from engine.linear_path import LinearPath, choose_linear_path, warm_up

@@ -1,6 +1,7 @@
 """An engine around random weights of a full size, with the demo's tokenizer and template."""
 
-from engine.draft.prices import Prices, shipped_prices
+from engine.draft.price_table import shipped_prices
+from engine.draft.prices import Prices
 from engine.draft.routed import Routing
 from engine.linear_path import choose_linear_path
 from engine.locate import Choice

@@ -144,7 +144,10 @@ class Turn:
         self._rounds.append(record)
         if self._routing is not None:
             prices = self._routing.prices
-            prices.observe(record.rows, context_tokens, draft.num_steps, record.ms)
+            prices.observe(
+                record.rows, context_tokens, draft.num_steps, record.ms,
+                branches=draft.shape == "tree", with_block=draft.with_block,
+            )  # fmt: skip
         return record
 
     def _propose(self) -> Draft:
