@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.draft.calibration import (
+    CHAIN_DEPTH_PRIOR,
+    CHAIN_PRIOR,
     FIRST_GAPS,
     FORGETTING,
     LONGEST_ENDING,
     LONGEST_GAP,
     LOOKUP_PRIORS,
-    CHAIN_DEPTH_PRIOR,
-    CHAIN_PRIOR,
     PRIOR_TESTS,
     Calibration,
     Chance,
