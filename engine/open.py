@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import torch
@@ -12,7 +12,7 @@ from engine.compute_path import ComputePath, choose_compute_path, warm_up
 from engine.dflash.attach import attach_dflash, find_dflash
 from engine.dflash.memory import dflash_bytes
 from engine.draft.dflash import DflashSource
-from engine.draft.price_table import shipped_prices
+from engine.draft.price_table import PriceTable
 from engine.draft.prices import Prices
 from engine.draft.routed import Routing
 from engine.errors import CheckpointError, SettingsError
@@ -32,7 +32,8 @@ from engine.profile import Formats, Profile
 from engine.settings.declared import DraftSettings, Settings
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
-from engine.tune.tiles import TABLES, tile_notice, tuned_arithmetic
+from engine.tune.tiles import tile_notice, tuned_arithmetic
+from engine.tune.user_prices import FoundPrices, Served, find_prices
 from engine.turn.local import LocalEngine
 from engine.turn.machine import Machine
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
@@ -106,6 +107,10 @@ def open_engine(
             expand=settings.model.hold == "bf16",
             packer=packer,
         )
+        found = FoundPrices(None)
+        if path.launching is not None:
+            served = Served.of(config, choice.profile.formats, path.launching.capability)
+            found = find_prices(served, settings.data_dir)
         dflash = None
         if beside is not None:
             dflash = attach_dflash(
@@ -116,13 +121,14 @@ def open_engine(
         arithmetic = arithmetic_id(device, products)
         said = packer.notice if packer is not None else ""
         if device == "cuda":
-            notices = (*notices, tile_notice(torch.cuda.get_device_capability()), said)
+            tiles = tile_notice(torch.cuda.get_device_capability())
+            notices = (*notices, tiles, found.notice, said)
         notices = tuple(one for one in notices if one)
         if path.is_packed:
             progress.go_on("kernels are compiled, rounds captured")
         return engine_of(
             model, tokenizer, template, choice, path, max_context_tokens, arithmetic, notices,
-            routing=routing_of(settings.draft, path, choice.profile),
+            routing=routing_of(settings.draft, path, choice.profile, found.table, dflash),
             most_marks=plan.num_snapshots, dflash=dflash,
         )  # fmt: skip
     except BaseException:
@@ -185,16 +191,36 @@ def engine_of(
     return engine
 
 
-def routing_of(draft: DraftSettings, path: ComputePath, profile: Profile) -> Routing | None:
+def routing_of(
+    draft: DraftSettings,
+    path: ComputePath,
+    profile: Profile,
+    table: PriceTable | None,
+    dflash: DflashSource | None = None,
+) -> Routing | None:
     """What routes the drafter ``auto``: where rows are computed together, at prices we know.
 
     On a CPU every row costs a step, and a choice between drafters has little to win.
+
+    Args:
+        draft: whether rounds shall be routed.
+        path: how the model runs.
+        profile: bounds the steps of the MTP head.
+        table: of what rounds cost here.
+        dflash: a drafter whose blocks are weighed too.
     """
-    if path.launching is None or not draft.router:
+    if path.launching is None or not draft.router or table is None:
         return None
-    gpu = TABLES.get(path.launching.capability, "")
-    table = shipped_prices(gpu, profile.formats.mlp)
-    return Routing(Prices(table), profile.drafting.max_tokens) if table else None
+    if dflash is not None:
+        table = _with_block(table, dflash, read_bandwidth_gbps(dflash.taps.buffer.device.type))
+    return Routing(Prices(table), profile.drafting.max_tokens)
+
+
+def _with_block(table: PriceTable, dflash: DflashSource, read_gb_s: float) -> PriceTable:
+    """A table with the price of a block: by its bytes, until rounds have shown it."""
+    moved = dflash.drafter.moved_bytes(table.context_tokens[0])
+    why = f"block_ms: {moved / 1e9:.2f} GB over {read_gb_s:,.0f} GB/s"
+    return replace(table, block_ms=moved / read_gb_s / 1e6, estimated=(*table.estimated, why))
 
 
 def check_stop_ids(path: Path, stop_ids: tuple[int, ...], tokenizer: Tokenizer) -> None:

@@ -44,16 +44,21 @@ class DraftTiming:
     tokens: float
 
 
-def tokens_for(num_rounds: int) -> int:
+def tokens_for(num_rounds: int, num_steps: int = NUM_STEPS) -> int:
     """Tokens of plain decode that so many drafted rounds are held against.
 
     Guesses that are right use more of them in the first rounds, and leave fewer rounds to time.
     """
-    return (NUM_STEPS + 1) * (NUM_WARM_UP + 2) + num_rounds
+    return (num_steps + 1) * (NUM_WARM_UP + 2) + num_rounds
 
 
 def time_drafts(
-    model: Model, verifier: Verifier, context_tokens: int, truth: Sequence[int], num_rounds: int
+    model: Model,
+    verifier: Verifier,
+    context_tokens: int,
+    truth: Sequence[int],
+    num_rounds: int,
+    num_steps: int = NUM_STEPS,
 ) -> DraftTiming | None:
     """Time rounds behind a context.
 
@@ -63,6 +68,7 @@ def time_drafts(
         context_tokens: tokens before the rounds.
         truth: token 0 and what plain decode chose behind it, `tokens_for` as many rounds.
         num_rounds: rounds that are timed; fewer where ``truth`` ends before.
+        num_steps: tokens that the head proposes a round.
 
     Returns:
         The medians; None where the model has no head.
@@ -72,17 +78,17 @@ def time_drafts(
     """
     if model.mtp is None:
         return None
-    memory = Memory(model, context_tokens + len(truth) + NUM_STEPS + 1, most_marks=0)
+    memory = Memory(model, context_tokens + len(truth) + num_steps + 1, most_marks=0)
     ids = any_ids(model.config, context_tokens)
     memory.read(ids, model.prefill(ids, memory.state), "prefill", model.chunk_tokens)
     assert memory.mtp is not None
     chooser = TokenChooser(Sampling(temperature=0.0), model.config.vocab_size, ())
     chosen, timed, committed = [truth[0]], list[dict[str, float]](), list[int]()
     for _ in range(NUM_WARM_UP + num_rounds):
-        if len(chosen) + NUM_STEPS + 1 > len(truth):
+        if len(chosen) + num_steps + 1 > len(truth):
             break
         clock = PhaseClock(model.device)
-        draft = Draft.chain(memory.mtp.draft(chosen[-1], NUM_STEPS))
+        draft = Draft.chain(memory.mtp.draft(chosen[-1], num_steps))
         verified = verifier.verify(chosen[-1], draft, memory.state, chooser, _go_on, clock)
         clock.enter("host")
         memory.read(verified.read_ids, verified.hidden, "decode")
@@ -94,17 +100,19 @@ def time_drafts(
                 f"A drafted round chose {verified.chosen}, and plain decode something else.",
                 "Tell us what 'qwen38 check' says.",
             )
-    return _medians(timed[NUM_WARM_UP:], committed[NUM_WARM_UP:])
+    return _medians(timed[NUM_WARM_UP:], committed[NUM_WARM_UP:], num_steps)
 
 
-def _medians(timed: Sequence[dict[str, float]], committed: Sequence[int]) -> DraftTiming:
+def _medians(
+    timed: Sequence[dict[str, float]], committed: Sequence[int], num_steps: int
+) -> DraftTiming:
     ms = {name: statistics.median(one[name] for one in timed) for name in PHASES}
     return DraftTiming(
-        rows=NUM_STEPS + 1,
-        steps=NUM_STEPS,
+        rows=num_steps + 1,
+        steps=num_steps,
         round_ms=statistics.median(sum(one.values()) for one in timed),
         ms=ms,
-        step_ms=ms["draft"] / NUM_STEPS,
+        step_ms=ms["draft"] / num_steps,
         tokens=statistics.mean(committed),
     )
 

@@ -10,6 +10,7 @@ import torch
 
 from engine.bench.model import any_ids
 from engine.draft.draft import Draft
+from engine.draft.scripted import ScriptedDrafter, replayed
 from engine.model.decoder import Model
 from engine.model.state import Snapshot, State
 from engine.turn.choice import TokenChooser
@@ -28,8 +29,8 @@ class Replayed:
 
     @property
     def agrees(self) -> bool:
-        """Whether the target chose every token of the draft."""
-        return self.verified.accepted == len(self.draft.token_ids)
+        """Whether the target chose the draft to its end; of a tree, its longest path."""
+        return self.verified.accepted == max(self.draft.plan.depths)
 
 
 class Replay:
@@ -43,7 +44,8 @@ class Replay:
 
     def __init__(self, model: Model, context_tokens: int, num_tokens: int) -> None:
         self._device = model.device
-        self._chooser = TokenChooser(Sampling(temperature=0.0), model.config.vocab_size, ())
+        self._num_ids = model.config.vocab_size
+        self._chooser = TokenChooser(Sampling(temperature=0.0), self._num_ids, ())
         self._num_decoded = num_tokens - context_tokens
         self.state: State = model.new_state(num_tokens)
         model.prefill(any_ids(model.config, context_tokens), self.state)
@@ -73,6 +75,22 @@ class Replay:
         for at in range(0, num_rounds * num_rows, num_rows):
             draft = Draft.chain(self.truth[at + 1 : at + num_rows])
             yield self._round(verifier, self.truth[at], draft, commit)
+
+    def tree_rounds(self, verifier: Verifier, num_rows: int, num_rounds: int) -> Iterator[Replayed]:
+        """As `rounds`, with a wrong token beside each right one: paths are half as long.
+
+        Args:
+            verifier: of the model.
+            num_rows: rows of a round, 3 or more.
+            num_rounds: at most what was decoded holds.
+        """
+        self.state.restore(self.start)
+        script = ScriptedDrafter("replay", replayed(self.truth), self._num_ids, siblings=True)
+        at = 0
+        for _ in range(num_rounds):
+            draft = script.propose(self.truth[at], at + 1, num_rows - 1)
+            yield self._round(verifier, self.truth[at], draft)
+            at += num_rows // 2 + 1
 
     def chosen_by_plain_decode(self, index: int, num_rows: int) -> Sequence[int]:
         """What a round of so many rows must choose; fewer where the record ends."""

@@ -1,4 +1,4 @@
-"""The tokens that a round may propose: drafters' chains and lookup's endings, joined to one tree."""
+"""The tokens that a round may propose: drafters' chains and lookup's endings joined to a tree."""
 
 import heapq
 from collections.abc import Sequence
@@ -100,7 +100,7 @@ class _Growth:
 
     def __init__(self, ending_chances: Sequence[float]) -> None:
         self._ending_chances = ending_chances
-        # (-chance, order of arrival, token, row it follows, chains and endings that share it, depth)
+        # (-chance, order of arrival, token, row it follows, chains and endings with it, depth)
         self._waiting: list[tuple[float, int, int, int, Chains, Endings, int]] = []
         self._num_seen = 0
 

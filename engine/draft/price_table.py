@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, cast
 
 NOT_MEASURED = "not measured"
 """The source of a table that was computed."""
@@ -104,4 +104,6 @@ def table_of(values: Mapping[str, Any]) -> PriceTable:
 
 
 def _frozen(value: Any) -> Any:  # noqa: ANN401  whatever TOML holds
-    return tuple(_frozen(one) for one in value) if isinstance(value, list) else value
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(one) for one in cast("list[Any]", value))
+    return value

@@ -188,7 +188,7 @@ class Router:
     def _cuts(self, drafter: str, costs: Iterable[tuple[int, float]]) -> list[_Option]:
         """A drafter's chain by its possible lengths, each with what it costs."""
         chances = self._calibration.chain_chances(drafter)
-        reached = list(accumulate(chances, mul))
+        reached: list[float] = list(accumulate(chances, mul))
         expected = list(accumulate(reached, initial=1.0))
         return [
             _Option(drafter, chances[:number], reached[:number], expected[: number + 1], ms)
