@@ -29,7 +29,10 @@ ROWS = (1, 2, 4, 8, 16, 24, 32)
 """Rows of the verifies that are timed where nobody says which."""
 
 CONTEXTS = (1024, 8192, 32768)
-"""Positions that are held before the rounds, as far as a conversation may have them."""
+"""Positions that are held before the rounds, where a conversation may have so many."""
+
+CONTEXT_STEP = 1024
+"""The last of them is cut to a multiple of this where it may not."""
 
 STEPS = (1, 3, MAX_STEPS)
 """Steps of the MTP head that are timed."""
@@ -102,7 +105,8 @@ def contexts_of(config: ModelConfig, context_tokens: int) -> tuple[int, ...]:
         context_tokens: the person's longest conversation.
     """
     most = min(context_tokens, config.max_position_embeddings) - _num_decoded(ROWS)
-    return tuple(one for one in CONTEXTS if one <= most) or (max(most, 1),)
+    longest = min(most - most % CONTEXT_STEP, CONTEXTS[-1]) or max(most, 1)
+    return (*(one for one in CONTEXTS if one < longest), longest)
 
 
 def measure_rounds(
