@@ -39,7 +39,7 @@ class Expected:
         timed_tok_s: the same from rounds that were timed; None where nobody timed such a model on
             such a GPU.
         source: GPU, date and command of the timing; empty without one.
-        notice: which table of this machine's own told the time, or why one does not.
+        notice: why a table that this machine measured does not serve; empty otherwise.
     """
 
     need: Need
@@ -99,7 +99,7 @@ def expect(
         # a slower GPU of the same family reaches its own limit, not the timed one's
         timed_tok_s=min(1000 / timed.verify(1, tokens), most) if timed else None,
         source=timed.source if timed else "",
-        notice=found.notice,
+        notice="" if found.is_own else found.notice,
     )
 
 

@@ -36,23 +36,25 @@ def tune_rounds(
         context: the same of positions before the rounds.
         dry_run: write nothing.
     """
+    import torch
+
     from engine.compute_path import choose_compute_path
-    from engine.open import choose_device
-    from engine.tune.rounds import ROWS, Asked, contexts_of, measure_rounds
+    from engine.open import choose_device, choose_threads
+    from engine.tune.rounds import USUAL, WALKED, Asked, contexts_of, measure_rounds
 
     name, config, profile = _model(settings, shape)
     device = choose_device(settings.model.device)
+    path = choose_compute_path(settings, device)
+    usual = USUAL if path.is_packed else WALKED
     contexts = tuple(parse_numbers("--context", context)) if context else ()
     asked = Asked(
         name, config, profile, device,
-        contexts or contexts_of(config, settings.model.context_tokens),
-        tuple(parse_numbers("--rows", rows)) if rows else ROWS,
+        contexts or contexts_of(config, settings.model.context_tokens, usual),
+        tuple(parse_numbers("--rows", rows)) if rows else usual.rows,
         _command(shape, profile.name),
     )  # fmt: skip
-    found = measure_rounds(
-        asked, choose_compute_path(settings, device), settings.data_dir, dry_run=dry_run,
-        progress=say,
-    )  # fmt: skip
+    torch.set_num_threads(settings.model.threads or choose_threads(config))
+    found = measure_rounds(asked, path, settings.data_dir, dry_run=dry_run, progress=say)
     for notice in found.facts["notices"]:
         say(notice)
     write_data("\n".join(_lines(found)) + "\n")

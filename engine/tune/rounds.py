@@ -25,14 +25,23 @@ from engine.profile import Profile
 from engine.tune.user_prices import Served, prices_path, write_prices
 from engine.turn.verify import Verifier
 
-ROWS = (1, 2, 4, 8, 16, 24, 32)
-"""Rows of the verifies that are timed where nobody says which."""
 
-CONTEXTS = (1024, 8192, 32768)
-"""Positions that are held before the rounds, where a conversation may have so many."""
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What is timed where nobody says what: rows, and positions held before the rounds."""
+
+    rows: tuple[int, ...]
+    contexts: tuple[int, ...]
+
+
+USUAL = Usual((1, 2, 4, 8, 16, 24, 32), (1024, 8192, 32768))
+"""Where a round's rows are computed together."""
+
+WALKED = Usual((1, 4), (1024,))
+"""Where they are walked one by one: more cost in proportion."""
 
 CONTEXT_STEP = 1024
-"""The last of them is cut to a multiple of this where it may not."""
+"""The last context is cut to a multiple of this where it may not."""
 
 STEPS = (1, 3, MAX_STEPS)
 """Steps of the MTP head that are timed."""
@@ -97,16 +106,18 @@ class _Kind:
         return self.rows // 2 + 1 if self.branches else self.rows
 
 
-def contexts_of(config: ModelConfig, context_tokens: int) -> tuple[int, ...]:
+def contexts_of(config: ModelConfig, context_tokens: int, usual: Usual) -> tuple[int, ...]:
     """The usual contexts that a conversation of so many tokens may have, rounds behind them.
 
     Args:
         config: its longest conversation counts too.
         context_tokens: the person's longest conversation.
+        usual: how many and how long.
     """
-    most = min(context_tokens, config.max_position_embeddings) - _num_decoded(ROWS)
-    longest = min(most - most % CONTEXT_STEP, CONTEXTS[-1]) or max(most, 1)
-    return (*(one for one in CONTEXTS if one < longest), longest)
+    most = min(context_tokens, config.max_position_embeddings) - _num_decoded(usual.rows)
+    most = max(most, 1)
+    longest = min(most - most % CONTEXT_STEP, usual.contexts[-1]) or most
+    return (*(one for one in usual.contexts if one < longest), longest)
 
 
 def measure_rounds(
@@ -138,7 +149,11 @@ def measure_rounds(
         asked.name, asked.config, asked.profile, path, device=asked.device, num_tokens=most,
         smaller="a shorter --context", progress=progress, num_conversations=2,
     )  # fmt: skip
-    measured = {"date": now(), **machine_facts(asked.device), "read_gb_s": round(bench.read_gb_s, 1)}
+    measured = {
+        "date": now(),
+        **machine_facts(asked.device),
+        "read_gb_s": round(bench.read_gb_s, 1),
+    }
     if path.launching is not None and asked.device == "cuda":
         progress("compiling products")
         compile_rounds(bench.model, asked.rows)
