@@ -5,7 +5,6 @@ parameters and the formats of its parts. A table of another GPU is not read, and
 in part: a wrong price costs speed only, so that either is a notice.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -31,6 +30,9 @@ from kernels.common.tree import MAX_NODES
 HEADER = "What 'qwen38 tune --family rounds' measured on this machine; delete the file to undo it."
 LONGEST_CONTEXT = 1 << 24
 """Positions that no model holds: what a table may name at most."""
+
+MOST_MS = 1e6
+"""No round takes a quarter of an hour."""
 
 Entry = dict[str, Any]
 
@@ -174,19 +176,17 @@ def _expect_sound(entry: object) -> None:
     if not isinstance(entry, dict):
         raise DamagedTableError("an entry is no table")
     values = cast("Entry", entry)
-    known = {*_REQUIRED, *(one.name for one in fields(PriceTable))}
-    if stranger := next((name for name in values if name not in known), None):
-        raise DamagedTableError(f"it has no key {stranger[:40]!r}")
-    for name, is_sound in _REQUIRED.items():
-        if name not in values:
-            raise DamagedTableError(f"an entry has no {name}")
-        if not is_sound(values[name]):
-            raise DamagedTableError(f"{name} is {str(values[name])[:60]}")
+    for name, value in values.items():
+        is_sound = (_REQUIRED | _OPTIONAL).get(name)
+        if is_sound is None:
+            raise DamagedTableError(f"an entry has a key {name[:40]!r}, which there is not")
+        if not is_sound(value):
+            raise DamagedTableError(f"{name} is {str(value)[:60]}")
+    if lacking := _REQUIRED.keys() - values.keys():
+        raise DamagedTableError(f"an entry has no {min(lacking)}")
     num_contexts, num_rows = len(values["context_tokens"]), len(values["rows"])
     for name in ("chain_ms", "tree_ms"):
-        ladders = values.get(name, [])
-        if not _is_list(ladders, lambda one: _is_list(one, _is_ms)):
-            raise DamagedTableError(f"{name} holds something else than milliseconds")
+        ladders: list[list[float]] = values.get(name, [])
         if ladders and [len(one) for one in ladders] != [num_rows] * num_contexts:
             raise DamagedTableError(f"{name} is not of {num_contexts} contexts by {num_rows} rows")
     if len(values["draft_ms"]) != len(values["steps"]):
@@ -198,7 +198,11 @@ def _is_list(value: object, is_sound: Callable[[Any], bool]) -> bool:
 
 
 def _is_ms(value: object) -> bool:
-    return isinstance(value, float | int) and not isinstance(value, bool) and 0 < value < math.inf
+    return type(value) in (float, int) and 0 < cast("float", value) < MOST_MS
+
+
+def _are_ladders(value: object) -> bool:
+    return _is_list(value, lambda one: _is_list(one, _is_ms))
 
 
 def _climbs(least: int, most: int) -> Callable[[object], bool]:
@@ -223,8 +227,13 @@ _REQUIRED: dict[str, Callable[[Any], bool]] = {
     "format": _is_text,
     "rows": lambda value: bool(value) and _climbs(1, MAX_NODES)(value),
     "context_tokens": lambda value: bool(value) and _climbs(0, LONGEST_CONTEXT)(value),
-    "chain_ms": bool,
+    "chain_ms": lambda value: bool(value) and _are_ladders(value),
     "steps": _climbs(1, MAX_STEPS),
     "draft_ms": lambda value: _is_list(value, _is_ms),
     "source": _is_text,
 }
+_OPTIONAL: dict[str, Callable[[Any], bool]] = {
+    "tree_ms": _are_ladders,
+    "estimated": lambda value: _is_list(value, _is_text),
+}
+"""What an entry holds: key -> whether a value is one that tune would write."""

@@ -1,7 +1,5 @@
 """The routed drafter in a turn: rounds say who drafted, and teach what drafting is worth."""
 
-from dataclasses import replace
-
 import pytest
 
 from engine.compute_path import ComputePath
@@ -112,9 +110,10 @@ def test_routed_rounds_correct_the_machines_prices_and_others_do_not(folder):
     assert prices.verify_ms(0) != Prices(CHEAP_ROWS).verify_ms(0)
 
 
-def routed_here(launching, *, router=True):
+def routed_here(launching, *, router=True, table="shipped"):
+    table = shipped_prices("sm_90", "fp8_block") if table == "shipped" else table
     profile = load_profiles()["fp8"]
-    return routing_of(DraftSettings(router=router), ComputePath(launching), profile)
+    return routing_of(DraftSettings(router=router), ComputePath(launching), profile, table)
 
 
 def test_rounds_are_routed_where_rows_are_computed_together_at_known_prices():
@@ -124,5 +123,5 @@ def test_rounds_are_routed_where_rows_are_computed_together_at_known_prices():
     assert routing.max_steps == 7
     assert routing.prices.table == shipped_prices("sm_90", "fp8_block")
     assert routed_here(hopper, router=False) is None
-    assert routed_here(replace(hopper, capability=(8, 0))) is None
+    assert routed_here(hopper, table=None) is None
     assert routed_here(None) is None
