@@ -36,10 +36,8 @@ def tune_rounds(
         context: the same of positions before the rounds.
         dry_run: write nothing.
     """
-    import torch
-
     from engine.compute_path import choose_compute_path
-    from engine.open import choose_device, choose_threads
+    from engine.open import choose_device
     from engine.tune.rounds import USUAL, WALKED, Asked, contexts_of, measure_rounds
 
     name, config, profile = _model(settings, shape)
@@ -52,8 +50,8 @@ def tune_rounds(
         contexts or contexts_of(config, settings.model.context_tokens, usual),
         tuple(parse_numbers("--rows", rows)) if rows else usual.rows,
         _command(shape, profile.name),
+        settings.model.threads,
     )  # fmt: skip
-    torch.set_num_threads(settings.model.threads or choose_threads(config))
     found = measure_rounds(asked, path, settings.data_dir, dry_run=dry_run, progress=say)
     for notice in found.facts["notices"]:
         say(notice)

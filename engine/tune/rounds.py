@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from engine.bench.drafts import time_drafts, tokens_for
 from engine.bench.model import BenchModel, Progress, draw_config
 from engine.bench.replay import Replay, Replayed
@@ -21,6 +23,7 @@ from engine.draft.prices import MAX_STEPS
 from engine.errors import RequestError
 from engine.machine.facts import machine_facts, now, read_clocks
 from engine.model.config import ModelConfig
+from engine.open import choose_threads
 from engine.profile import Profile
 from engine.tune.user_prices import Served, prices_path, write_prices
 from engine.turn.verify import Verifier
@@ -70,6 +73,7 @@ class Asked:
         contexts: positions held before the rounds, ascending.
         rows: of the rounds, ascending.
         command: that asks for it, for the table.
+        threads: of a CPU; 0 takes as many as a chat would.
     """
 
     name: str
@@ -79,6 +83,7 @@ class Asked:
     contexts: tuple[int, ...]
     rows: tuple[int, ...]
     command: str
+    threads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,7 @@ def measure_rounds(
         OutputError: the table cannot be written.
     """
     _expect_sound(asked)
+    torch.set_num_threads(asked.threads or choose_threads(asked.config))
     most = asked.contexts[-1] + _num_decoded(asked.rows)
     bench = draw_config(
         asked.name, asked.config, asked.profile, path, device=asked.device, num_tokens=most,
