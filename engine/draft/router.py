@@ -137,9 +137,10 @@ class Router:
         if chosen.drafter:
             self._calibration.probes[chosen.drafter].pays()
         tried = self._due(market, options, chosen)
-        ran = [one for one in (chosen, *tried) if one.drafter]
         chains = [
-            Chain(one.drafter, run(one.drafter, len(one.chances)), one.chances) for one in ran
+            Chain(one.drafter, run(one.drafter, len(one.chances)), one.chances)
+            for one in (chosen, *tried)
+            if one.drafter
         ]
         self._said = _Said(chains, endings, frozenset(one.drafter for one in tried))
         if self._branches and chains:
@@ -147,18 +148,9 @@ class Router:
         elif chosen.drafter:  # a try that may not branch is scored, and verified by nobody
             found = grow(chains[:1], (), lookup_chances, most)
         num_steps = sum(len(one.token_ids) for one in chains if one.drafter == "mtp")
-        with_block = any(one.drafter == "dflash2" for one in ran)
-        block_ms = self._prices.block_ms() if with_block else 0.0
-        num_kept, tokens, ms = market.cut(found, draft_ms[num_steps] + block_ms)
-        return Proposal(
-            token_ids=tuple(found.token_ids[:num_kept]),
-            parents=tuple(found.parents[:num_kept]),
-            drafter=found.drafter(num_kept),
-            num_steps=num_steps,
-            with_block=with_block,
-            expected_tokens=tokens,
-            expected_ms=ms,
-        )
+        with_block = any(one.drafter == "dflash2" for one in chains)
+        spent_ms = draft_ms[num_steps] + (self._prices.block_ms() if with_block else 0.0)
+        return market.cut(found, num_steps, with_block=with_block, spent_ms=spent_ms)
 
     def learn(self, committed: Sequence[int]) -> None:
         """Score what was said in the round that committed these tokens, once."""
@@ -248,11 +240,16 @@ class _Market:
                 best, chosen = rate, option
         return chosen
 
-    def cut(self, found: Candidates, draft_ms: float) -> tuple[int, float, float]:
-        """Keep as many of the likeliest tokens as pay, now that the draft is paid for.
+    def cut(
+        self, found: Candidates, num_steps: int, *, with_block: bool, spent_ms: float
+    ) -> Proposal:
+        """Keep as many of the likeliest tokens as pay, now that their draft is paid for.
 
-        Returns:
-            How many, tokens that the round is expected to commit, and its milliseconds.
+        Args:
+            found: all that is proposed.
+            num_steps: that the head made for it.
+            with_block: whether DFlash2 ran for it.
+            spent_ms: what both took.
         """
         expected = list(accumulate(found.chances, initial=1.0))
         longest_chain = found.chain_length() + 1
@@ -260,11 +257,20 @@ class _Market:
         if longest_chain < len(expected):
             tree_ms = self._prices.verify_ms(self._context_tokens, branches=True)
         offers = [
-            (rows - 1, expected[rows - 1], draft_ms + (chain if rows <= longest_chain else tree))
+            (rows - 1, expected[rows - 1], spent_ms + (chain if rows <= longest_chain else tree))
             for rows, chain, tree in zip(ROW_CLASSES, self._chain_ms, tree_ms, strict=True)
             if rows <= len(expected)
         ]
-        return max(offers, key=lambda one: one[1] / one[2])
+        num_tokens, tokens, ms = max(offers, key=lambda one: one[1] / one[2])
+        return Proposal(
+            token_ids=tuple(found.token_ids[:num_tokens]),
+            parents=tuple(found.parents[:num_tokens]),
+            drafter=found.drafter(num_tokens),
+            num_steps=num_steps,
+            with_block=with_block,
+            expected_tokens=tokens,
+            expected_ms=ms,
+        )
 
 
 def _with_lookup(reached: Sequence[float], found: Candidates) -> list[float]:
