@@ -56,6 +56,11 @@ class ComputePath:
         return self.launching is not None
 
     @property
+    def capability(self) -> tuple[int, int] | None:
+        """Compute capability of the GPU whose kernels run; None for the reference."""
+        return self.launching.capability if self.launching is not None else None
+
+    @property
     def description(self) -> str:
         """The path in words, for figures."""
         if self.launching is None:

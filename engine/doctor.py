@@ -204,7 +204,7 @@ def _prices(
     """What the router believes that rounds cost; on a CPU nothing is routed."""
     if path.launching is None:
         return
-    served = Served.of(config, choice.profile.formats, path.launching.capability)
+    served = Served.of(config, choice.profile.formats, path.capability)
     found = find_prices(served, settings.data_dir)
     mend = "'qwen38 tune --family rounds' measures them."
     if found.is_own:

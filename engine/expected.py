@@ -86,7 +86,7 @@ def expect(
     moved = sum(footprint.moved_bytes(need.config, weights, tokens).values())
     moved += widened_bytes(need.config, formats, packed=path.is_packed)
     most = read_gb_s * 1e9 / moved
-    found = _prices(profile, need.config, path, data_dir)
+    found = find_prices(Served.of(need.config, profile.formats, path.capability), data_dir)
     timed = _timed(found, profile, need.config)
     return Expected(
         need=need,
@@ -135,14 +135,6 @@ def _state(need: Need, free_bytes: int) -> State:
     if need.path is None:
         return "missing"
     return "ready" if need.total_bytes <= free_bytes else "too large"
-
-
-def _prices(
-    profile: Profile, config: ModelConfig, path: ComputePath, data_dir: Path | None
-) -> FoundPrices:
-    capability = path.launching.capability if path.launching is not None else None
-    served = Served.of(config, profile.formats, capability)
-    return find_prices(served, data_dir)
 
 
 def _timed(found: FoundPrices, profile: Profile, config: ModelConfig) -> PriceTable | None:

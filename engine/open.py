@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 
 import torch
@@ -12,8 +12,6 @@ from engine.compute_path import ComputePath, choose_compute_path, warm_up
 from engine.dflash.attach import attach_dflash, find_dflash
 from engine.dflash.memory import dflash_bytes
 from engine.draft.dflash import DflashSource
-from engine.draft.price_table import PriceTable
-from engine.draft.prices import Prices
 from engine.draft.routed import Routing
 from engine.errors import CheckpointError, SettingsError
 from engine.load_steps import LoadSteps
@@ -28,12 +26,13 @@ from engine.model.generation import read_generation
 from engine.model.loading import load_weights
 from engine.model.memory import LEAST_SNAPSHOTS, plan_memory
 from engine.model.rows import ARITHMETIC
-from engine.profile import Formats, Profile
-from engine.settings.declared import DraftSettings, Settings
+from engine.profile import Formats
+from engine.routing import routing_of
+from engine.settings.declared import Settings
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
 from engine.tune.tiles import tile_notice, tuned_arithmetic
-from engine.tune.user_prices import FoundPrices, Served, find_prices
+from engine.tune.user_prices import Served, find_prices
 from engine.turn.local import LocalEngine
 from engine.turn.machine import Machine
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
@@ -107,10 +106,8 @@ def open_engine(
             expand=settings.model.hold == "bf16",
             packer=packer,
         )
-        found = FoundPrices(None)
-        if path.launching is not None:
-            served = Served.of(config, choice.profile.formats, path.launching.capability)
-            found = find_prices(served, settings.data_dir)
+        served = Served.of(config, choice.profile.formats, path.capability)
+        found = find_prices(served, settings.data_dir)
         dflash = None
         if beside is not None:
             dflash = attach_dflash(
@@ -122,7 +119,7 @@ def open_engine(
         said = packer.notice if packer is not None else ""
         if device == "cuda":
             tiles = tile_notice(torch.cuda.get_device_capability())
-            notices = (*notices, tiles, found.notice, said)
+            notices = (*notices, tiles, found.notice if path.is_packed else "", said)
         notices = tuple(one for one in notices if one)
         if path.is_packed:
             progress.go_on("kernels are compiled, rounds captured")
@@ -189,38 +186,6 @@ def engine_of(
     if path.is_packed:
         engine.warm_up(warm_up)
     return engine
-
-
-def routing_of(
-    draft: DraftSettings,
-    path: ComputePath,
-    profile: Profile,
-    table: PriceTable | None,
-    dflash: DflashSource | None = None,
-) -> Routing | None:
-    """What routes the drafter ``auto``: where rows are computed together, at prices we know.
-
-    On a CPU every row costs a step, and a choice between drafters has little to win.
-
-    Args:
-        draft: whether rounds shall be routed.
-        path: how the model runs.
-        profile: bounds the steps of the MTP head.
-        table: of what rounds cost here.
-        dflash: a drafter whose blocks are weighed too.
-    """
-    if path.launching is None or not draft.router or table is None:
-        return None
-    if dflash is not None:
-        table = _with_block(table, dflash, read_bandwidth_gbps(dflash.taps.buffer.device.type))
-    return Routing(Prices(table), profile.drafting.max_tokens)
-
-
-def _with_block(table: PriceTable, dflash: DflashSource, read_gb_s: float) -> PriceTable:
-    """A table with the price of a block: by its bytes, until rounds have shown it."""
-    moved = dflash.drafter.moved_bytes(table.context_tokens[0])
-    why = f"block_ms: {moved / 1e9:.2f} GB over {read_gb_s:,.0f} GB/s"
-    return replace(table, block_ms=moved / read_gb_s / 1e6, estimated=(*table.estimated, why))
 
 
 def check_stop_ids(path: Path, stop_ids: tuple[int, ...], tokenizer: Tokenizer) -> None:

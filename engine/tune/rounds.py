@@ -149,6 +149,10 @@ def measure_rounds(
         OutputError: the table cannot be written.
     """
     _expect_sound(asked)
+    if asked.device == "cuda" and not path.is_packed:
+        raise RequestError(
+            "There is nothing to price here: rounds run by the reference.", path.why_not
+        )
     torch.set_num_threads(asked.threads or choose_threads(asked.config))
     most = asked.contexts[-1] + _num_decoded(asked.rows)
     bench = draw_config(
@@ -170,9 +174,8 @@ def measure_rounds(
     facts = bench.facts | {"measured": measured, "prices": asdict(table)}
     if dry_run:
         return Measured(table, facts)
-    capability = path.launching.capability if path.launching is not None else None
-    file = prices_path(data_dir, capability)
-    served = Served.of(asked.config, asked.profile.formats, capability)
+    file = prices_path(data_dir, path.capability)
+    served = Served.of(asked.config, asked.profile.formats, path.capability)
     return Measured(table, facts, file, write_prices(file, measured, served, table))
 
 

@@ -98,7 +98,11 @@ def find_prices(served: Served, data_dir: Path | None) -> FoundPrices:
     notice = ""
     path = prices_path(data_dir, served.capability) if data_dir is not None else None
     try:
-        own = next((one for one in _entries(path) if _is_of(one, served)), None) if path else None
+        own = (
+            next((one for one in _entries(path, served) if _is_of(one, served)), None)
+            if path
+            else None
+        )
         if own is not None:
             table = _as_table(own)
             return FoundPrices(table, True, f"Rounds are priced by {path}: {table.source}.")
@@ -128,7 +132,7 @@ def write_prices(
         OutputError: the disk refuses; the file before stays.
     """
     try:
-        kept = [one for one in _entries(path) if not _is_of(one, served)]
+        kept = [one for one in _entries(path, served) if not _is_of(one, served)]
     except DamagedTableError:  # kept beside the new one, as any file before
         kept = []
     return write_table(path, prices_toml(measured, [*kept, served.key | _values(table)]))
@@ -139,7 +143,7 @@ def prices_toml(measured: Mapping[str, Any], entries: Sequence[Entry]) -> str:
     return as_toml(HEADER, measured, "prices", entries)
 
 
-def _entries(path: Path) -> list[Entry]:
+def _entries(path: Path, served: Served) -> list[Entry]:
     """The sound entries of this GPU's file; none without a file.
 
     Raises:
@@ -149,7 +153,8 @@ def _entries(path: Path) -> list[Entry]:
     if raw is None:
         return []
     measured, found = parse_entries(raw, "prices")
-    here = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    on_gpu = served.capability is not None and torch.cuda.is_available()
+    here = torch.cuda.get_device_name() if on_gpu else None
     if measured.get("gpu") != here:
         there = str(measured.get("gpu", "a CPU"))[:60]
         raise DamagedTableError(f"it was measured on {there}, and this is {here or 'a CPU'}")

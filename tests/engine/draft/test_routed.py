@@ -8,8 +8,8 @@ from engine.draft.price_table import PriceTable, shipped_prices
 from engine.draft.prices import Prices
 from engine.draft.routed import Routing
 from engine.model.packing import Launching
-from engine.open import routing_of
 from engine.profile import load_profiles
+from engine.routing import routing_of
 from engine.settings.declared import DraftSettings
 from engine.types import Request, Sampling
 from tests.fakes.model import FakeModel, local_engine, run, write_text_files

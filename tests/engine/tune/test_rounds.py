@@ -91,6 +91,12 @@ def test_what_cannot_be_timed_is_refused_in_a_sentence(measure, changed, words):
         measure(replace(ASKED, **changed))
 
 
+def test_a_gpu_whose_kernels_do_not_run_has_nothing_to_price(measure):
+    path = ComputePath(why_not="The kernels need another GPU.")
+    with pytest.raises(RequestError, match=r"nothing to price here.*The kernels need another GPU"):
+        measure(replace(ASKED, device="cuda"), path)
+
+
 def test_usual_contexts_are_those_that_a_conversation_may_have():
     assert contexts_of(SHAPE_27B, 262_144, USUAL) == USUAL.contexts
     assert contexts_of(SHAPE_27B, 32_768, USUAL) == (1024, 8192, 31_744)

@@ -96,6 +96,9 @@ def test_a_table_of_another_machine_is_foreign_and_is_replaced(tmp_path, path, m
     assert found(tmp_path).is_own
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
     assert "and this is NVIDIA H200" in found(tmp_path).notice
+    here = replace(SERVED, capability=None)  # the CPU of a machine with a GPU
+    write_prices(prices_path(tmp_path, None), MEASURED, here, OWN)
+    assert found(tmp_path, here).is_own
     write_prices(path, {"gpu": "NVIDIA H200"}, SERVED, OWN)
     assert path.read_text().count("[[prices]]") == 1
     assert found(tmp_path).is_own
