@@ -96,18 +96,15 @@ def find_prices(served: Served, data_dir: Path | None) -> FoundPrices:
         data_dir: folder of the sessions; None looks for no own table.
     """
     notice = ""
-    path = prices_path(data_dir, served.capability) if data_dir is not None else None
-    try:
-        own = (
-            next((one for one in _entries(path, served) if _is_of(one, served)), None)
-            if path
-            else None
-        )
-        if own is not None:
-            table = _as_table(own)
-            return FoundPrices(table, True, f"Rounds are priced by {path}: {table.source}.")
-    except DamagedTableError as problem:
-        notice = f"{path} is not used: {problem}. 'qwen38 tune --family rounds' writes a new one."
+    if data_dir is not None:
+        path = prices_path(data_dir, served.capability)
+        try:
+            own = [_as_table(one) for one in _entries(path, served) if _is_of(one, served)]
+        except DamagedTableError as problem:
+            again = "'qwen38 tune --family rounds' writes a new one."
+            own, notice = [], f"{path} is not used: {problem}. {again}"
+        if own:
+            return FoundPrices(own[0], True, f"Rounds are priced by {path}: {own[0].source}.")
     if served.capability is None:
         return FoundPrices(None, notice=notice)
     gpu = TABLES.get(served.capability, "")
