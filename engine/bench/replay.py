@@ -1,12 +1,11 @@
 """Plain decode, recorded once and replayed in rounds of several rows, one behind the other.
 
-A target must agree with each replayed row, so that what is timed is proven to be right.
+A target must agree with each replayed row, so that what is timed is proven to be right. Rounds run
+as those of a turn do: the next is on its way before anybody looks at what came of one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-
-import torch
 
 from engine.bench.model import any_ids
 from engine.draft.draft import Draft
@@ -14,23 +13,23 @@ from engine.draft.scripted import ScriptedDrafter, replayed
 from engine.model.decoder import Model
 from engine.model.state import Snapshot, State
 from engine.turn.choice import TokenChooser
-from engine.turn.clock import PhaseClock
-from engine.turn.verify import Commit, Verified, Verifier
+from engine.turn.rounds import Round, Rounds
+from engine.turn.verify import Course, Verified, Verifier
 from engine.types import Sampling
 
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One round: what came of it, the draft it was given, milliseconds by phase."""
+    """One round: what came of it, what plain decode chose there, milliseconds by phase."""
 
     verified: Verified
-    draft: Draft
+    truth: Sequence[int]
     ms: dict[str, float]
 
     @property
     def agrees(self) -> bool:
-        """Whether the target chose the draft to its end; of a tree, its longest path."""
-        return self.verified.accepted == max(self.draft.plan.depths)
+        """Whether the target chose every token that plain decode chose, as far as that went."""
+        return self.verified.chosen[: len(self.truth)] == list(self.truth)
 
 
 class Replay:
@@ -54,14 +53,14 @@ class Replay:
 
     def decode(self, verifier: Verifier) -> None:
         """Record token 0 and what plain decode chooses behind it."""
-        self.state.restore(self.start)
         chosen = [0]
-        while len(chosen) < self._num_decoded:
-            chosen += self._round(verifier, chosen[-1], Draft.chain(())).verified.chosen
+        plain = _Kind(1, lambda _at: Draft.chain(()))
+        for one in self._run(verifier, plain, self._num_decoded - 1):
+            chosen += one.verified.chosen
         self.truth = chosen
 
     def rounds(
-        self, verifier: Verifier, num_rows: int, num_rounds: int, commit: Commit | None = None
+        self, verifier: Verifier, num_rows: int, num_rounds: int, *, keeps_logits: bool = False
     ) -> Iterator[Replayed]:
         """Replay from the end of the context.
 
@@ -69,12 +68,10 @@ class Replay:
             verifier: of the model, or of one that has its weights.
             num_rows: rows of a round.
             num_rounds: at most what was decoded holds.
-            commit: sees each token that the target chooses, with its logits.
+            keeps_logits: hand out the logits that tokens were chosen from.
         """
-        self.state.restore(self.start)
-        for at in range(0, num_rounds * num_rows, num_rows):
-            draft = Draft.chain(self.truth[at + 1 : at + num_rows])
-            yield self._round(verifier, self.truth[at], draft, commit)
+        chains = _Kind(num_rows, lambda at: Draft.chain(self.truth[at + 1 : at + num_rows]))
+        return self._replayed(verifier, chains, num_rounds, keeps_logits=keeps_logits)
 
     def tree_rounds(self, verifier: Verifier, num_rows: int, num_rounds: int) -> Iterator[Replayed]:
         """As `rounds`, with a wrong token beside each right one: paths are half as long.
@@ -84,28 +81,60 @@ class Replay:
             num_rows: rows of a round, 3 or more.
             num_rounds: at most what was decoded holds.
         """
-        self.state.restore(self.start)
         script = ScriptedDrafter("replay", replayed(self.truth), self._num_ids, siblings=True)
-        at = 0
-        for _ in range(num_rounds):
-            draft = script.propose(self.truth[at], at + 1, num_rows - 1)
-            yield self._round(verifier, self.truth[at], draft)
-            at += num_rows // 2 + 1
-
-    def chosen_by_plain_decode(self, index: int, num_rows: int) -> Sequence[int]:
-        """What a round of so many rows must choose; fewer where the record ends."""
-        return self.truth[index * num_rows + 1 : (index + 1) * num_rows + 1]
-
-    def _round(
-        self, verifier: Verifier, token_id: int, draft: Draft, commit: Commit | None = None
-    ) -> Replayed:
-        clock = PhaseClock(self._device)
-        verified = verifier.verify(
-            token_id, draft, self.state, self._chooser, commit or _go_on, clock
+        trees = _Kind(
+            num_rows // 2 + 1, lambda at: script.propose(self.truth[at], at + 1, num_rows - 1)
         )
-        clock.enter("host")
-        return Replayed(verified, draft, clock.stop())
+        return self._replayed(verifier, trees, num_rounds)
+
+    def _replayed(
+        self, verifier: Verifier, kind: "_Kind", num_rounds: int, *, keeps_logits: bool = False
+    ) -> Iterator[Replayed]:
+        rounds = self._run(verifier, kind, num_rounds, keeps_logits=keeps_logits)
+        for index, one in enumerate(rounds):
+            first = index * kind.num_committed + 1
+            truth = self.truth[first : first + kind.num_committed]
+            yield Replayed(one.verified, truth, one.clock.ms())
+
+    def _run(
+        self, verifier: Verifier, kind: "_Kind", num_rounds: int, *, keeps_logits: bool = False
+    ) -> Iterator[Round]:
+        """Run rounds of a kind behind token 0.
+
+        Args:
+            verifier: computes them.
+            kind: what each proposes.
+            num_rounds: how many.
+            keeps_logits: as in `rounds`.
+        """
+        self.state.restore(self.start)
+        course = Course(self.state, self._chooser, keeps_logits=keeps_logits)
+        rounds = Rounds(verifier, course, self._device)
+
+        def launch(token_id: int, index: int) -> None:
+            draft = kind.draft(index * kind.num_committed)
+            room = (num_rounds - index) * kind.num_committed
+            rounds.launch(token_id, lambda: draft, room)
+
+        try:
+            launch(0, 0)
+            for index in range(1, num_rounds + 1):
+                rounds.launch_ahead()
+                one = rounds.take(_go_on)
+                if index < num_rounds and not rounds.are_under_way:
+                    launch(one.verified.chosen[-1], index)
+                yield one
+        finally:
+            rounds.drop()
 
 
-def _go_on(_token_id: int, _logits: torch.Tensor) -> bool:
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Rounds that commit so many tokens each; ``draft`` is of the place of the newest one."""
+
+    num_committed: int
+    draft: Callable[[int], Draft]
+
+
+def _go_on(_token_id: int) -> bool:
     return True
