@@ -33,7 +33,7 @@ from kernels.linear.tile_choice import defaults
 
 
 class KernelError(EngineError):
-    """The matrix kernels do not run on this machine, although they were expected to."""
+    """The kernels do not run on this machine as they must: refused, or with other results."""
 
     title = "Kernels"
 
@@ -140,7 +140,7 @@ def facts_of(device: str, *, probe: bool = True) -> DeviceFacts:
 
 @cache
 def why_kernels_do_not_run(capability: tuple[int, int]) -> str:
-    """Why a GPU cannot run the matrix kernels, by compiling a small one; empty when it can."""
+    """Why a GPU cannot run the kernels, by compiling a small product; empty when it can."""
     if capability[0] < 9:
         own = ".".join(str(one) for one in capability)
         return f"they need a GPU of compute capability 9.0 or later, and this one has {own}"
@@ -185,7 +185,7 @@ def warm_up(machine: Machine, memory: Memory) -> None:
         model.take_captured()  # nobody waited for these
     except (RuntimeError, ValueError) as problem:
         raise KernelError(
-            f"The matrix kernels do not run here: {str(problem).splitlines()[0]}.",
+            f"The kernels do not run here: {str(problem).splitlines()[0]}.",
             "Set kernels.linear to 'reference', and tell us what 'qwen38 check' says.",
         ) from None
 

@@ -202,7 +202,7 @@ def _path(facts: DeviceFacts, kernels: KernelSettings) -> Chosen:
     if kernels.linear == "reference":
         return Chosen("reference", "", "The setting 'kernels.linear' is 'reference'.")
     if facts.problem:
-        return Chosen("reference", "", f"The matrix kernels are not used: {facts.problem}.")
+        return Chosen("reference", "", f"The kernels are not used: {facts.problem}.")
     return Chosen("kernels", "", f"Kernels compile for {facts.target}.")
 
 

@@ -123,8 +123,8 @@ class KernelSettings:
 
     linear: str = setting(
         "auto",
-        "matrix products: skinny over weights as stored, or the reference over BF16; auto takes "
-        "skinny where it runs",
+        "the path on a GPU: skinny runs kernels over weights as stored, a round's rows together; "
+        "reference runs row by row over BF16; auto takes skinny where it runs",
         choices=("auto", "skinny", "reference"),
     )
     graphs: bool = setting(

@@ -1,6 +1,5 @@
 """Verify all rows of a round at once on a GPU, and the next round behind it."""
 
-from collections.abc import Iterator
 from functools import partial
 from itertools import cycle
 
@@ -110,12 +109,12 @@ class RowsVerifier:
         launched.notice = self._model.take_notice()
         return launched
 
-    def _launch(self, state: RoundState, shape: RowsShape, way: Way) -> Iterator[None]:
+    def _launch(self, state: RoundState, shape: RowsShape, way: Way) -> None:
         """Leave hidden rows, logits and what comes of the round in their tensors."""
         num_rows, inputs = shape.num_rows, state.inputs
         hidden, logits = self._hidden[:num_rows], self._logits[:num_rows]
         chosen = self._chosen[:num_rows]
-        yield from self._model.run_rows(state, shape, hidden)
+        self._model.run_rows(state, shape, hidden)
         self._model.logits(hidden, out=logits)
         self._choice.launch(logits, inputs, way, chosen)
         accept(chosen, inputs.tree.parents, inputs.ends(self._choice.stops, self._result))

@@ -66,7 +66,7 @@ def test_a_profile_without_files_says_what_it_needs_and_how_to_give_them():
 
 
 def test_the_path_of_products_on_a_gpu_is_told(settings, monkeypatch):
-    path = ComputePath(why_not="The matrix kernels are not used: they are far.")
+    path = ComputePath(why_not="The kernels are not used: they are far.")
     assert doctor._kernels(path).state == "note"
     assert doctor._kernels(path).mend
     told = doctor._kernels(ComputePath(Launching((9, 0))))

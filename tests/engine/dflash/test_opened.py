@@ -28,13 +28,6 @@ HELLO = Request(
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _same_threads_afterwards():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return write_dflash(tmp_path_factory.mktemp("drafter"))
