@@ -1,5 +1,6 @@
 """The path that computes on this machine: kernels over packed weights, or the reference."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -53,6 +54,11 @@ class ComputePath:
     def is_packed(self) -> bool:
         """Whether weights are held as the kernels read them."""
         return self.launching is not None
+
+    @property
+    def capability(self) -> tuple[int, int] | None:
+        """Compute capability of the GPU whose kernels run; None for the reference."""
+        return self.launching.capability if self.launching is not None else None
 
     @property
     def description(self) -> str:
@@ -162,8 +168,7 @@ def warm_up(machine: Machine, memory: Memory) -> None:
     model = machine.model
     try:
         if model.device.type == "cuda":
-            heads = [model.weights.head, *([model.mtp.head] if model.mtp is not None else [])]
-            compile_products(model.weights, heads, ROW_CLASSES)
+            compile_rounds(model, ROW_CLASSES)
             if machine.dflash is not None:
                 compile_products(machine.dflash.drafter.weights, (), ROW_CLASSES)
             run_rounds(machine, memory)
@@ -183,6 +188,12 @@ def warm_up(machine: Machine, memory: Memory) -> None:
             f"The kernels do not run here: {str(problem).splitlines()[0]}.",
             "Set kernels.linear to 'reference', and tell us what 'qwen38 check' says.",
         ) from None
+
+
+def compile_rounds(model: Model, row_counts: Sequence[int]) -> None:
+    """Compile a model's products for rounds of so many rows, on the current GPU, in threads."""
+    heads = [model.weights.head, *([model.mtp.head] if model.mtp is not None else [])]
+    compile_products(model.weights, heads, row_counts)
 
 
 def run_rounds(machine: Machine, memory: Memory) -> None:

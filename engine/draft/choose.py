@@ -153,7 +153,14 @@ def _routed(
     shape: str, sources: DraftSources, routing: Routing, calibration: Calibration
 ) -> RoutedDrafter:
     max_steps = min(routing.max_steps, MAX_MTP_TOKENS) if sources.mtp is not None else 0
-    router = Router(routing.prices, calibration, max_steps=max_steps, branches=shape != "chain")
+    max_places = 0
+    if sources.dflash is not None and routing.prices.table.block_ms is not None:
+        max_places = sources.dflash.num_proposals
+    router = Router(
+        routing.prices, calibration, max_steps=max_steps, max_places=max_places,
+        branches=shape != "chain",
+    )  # fmt: skip
     return RoutedDrafter(
-        router, _lookup(shape, sources), sources.mtp, len(sources.prompt_ids), sources.answer_ids
-    )
+        router, _lookup(shape, sources), sources.mtp, sources.dflash, len(sources.prompt_ids),
+        sources.answer_ids,
+    )  # fmt: skip

@@ -49,6 +49,11 @@ class DflashRows:
         return self._drafter
 
     @property
+    def num_proposals(self) -> int:
+        """Tokens that a block proposes."""
+        return self._drafter.config.num_proposals
+
+    @property
     def num_read(self) -> int:
         """Positions that the target has read, those that wait among them."""
         return self._num_read
@@ -117,7 +122,8 @@ class DflashDrafter:
             draft = Draft.tree(*likeliest(lattice, num_tokens))
         else:
             draft = Draft.chain(walk(lattice, num_tokens))
-        return replace(draft, num_bytes=self._rows.drafter.moved_bytes(self._rows.num_read))
+        moved = self._rows.drafter.moved_bytes(self._rows.num_read)
+        return replace(draft, with_block=True, num_bytes=moved)
 
 
 def walk(lattice: Lattice, num_tokens: int) -> list[int]:

@@ -112,8 +112,8 @@ class DraftSettings:
     )
     router: bool = setting(
         True,
-        "let auto weigh mtp and lookup anew in every round, by what they bring and cost, on a GPU "
-        "whose prices are known; off takes the profile's drafter",
+        "let auto weigh mtp, lookup and a loaded dflash2 anew in every round, by what they bring "
+        "and cost, on a GPU whose prices are known; off takes the profile's drafter",
     )
 
 

@@ -116,4 +116,8 @@ def test_a_packed_path_serves_a_drafter(folder, monkeypatch):
     assert (drafted.error, drafted.token_ids) == ("", plain.token_ids)
     assert torch.equal(drafted.logits, plain.logits)
     assert {one.drafter for one in drafted.rounds} == {"dflash2"}
+    table = engine._machine.routing.prices.table
+    moved = engine._machine.dflash.drafter.moved_bytes(table.context_tokens[0])
+    assert table.block_ms == pytest.approx(moved / engine.info.read_gb_s / 1e6)
+    assert table.estimated[-1].startswith("block_ms: ")
     engine.close()
