@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from engine.compute_path import ComputePath, choose_compute_path, warm_up
+from engine.compute_path import ComputePath, choose_compute_path
 from engine.dflash.attach import attach_dflash, find_dflash
 from engine.dflash.memory import dflash_bytes
 from engine.draft.dflash import DflashSource
@@ -36,6 +36,7 @@ from engine.tune.user_prices import Served, find_prices
 from engine.turn.local import LocalEngine
 from engine.turn.machine import Machine
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
+from engine.warm_up import warm_up
 
 HELD_FORMATS = Formats("bf16", "bf16", "bf16", "bf16", "bf16")
 """What the reference path holds and reads, whatever was stored: weights are expanded. The

@@ -10,14 +10,7 @@ import torch
 from engine import compute_path
 from engine import open as opening
 from engine.bench import round as bench
-from engine.compute_path import (
-    ComputePath,
-    KernelError,
-    choose_compute_path,
-    describe_paths,
-    run_rounds,
-    warm_up,
-)
+from engine.compute_path import ComputePath, KernelError, choose_compute_path, describe_paths
 from engine.errors import CheckpointError, SettingsError
 from engine.fit import need_of
 from engine.locate import Choice, choose
@@ -29,6 +22,7 @@ from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings, ModelSettings, Settings, load_settings
 from engine.turn.memory import Memory
 from engine.types import Message, NoticeRaised, Request, Sampling
+from engine.warm_up import run_rounds, warm_up
 from kernels.common.nvrtc import CompileError
 from tests.engine.model.checkpoints import TINY, write_checkpoint
 from tests.fakes.model import run, write_text_files

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.compute_path import ComputePath, warm_up
+from engine.compute_path import ComputePath
 from engine.errors import CheckpointError, RequestError
 from engine.locate import choose
 from engine.model.packing import Launching
@@ -16,6 +16,7 @@ from engine.open import open_engine
 from engine.profile import load_profiles
 from engine.settings.declared import DraftSettings, ModelSettings, Settings
 from engine.types import Message, Request, Sampling
+from engine.warm_up import warm_up
 from tests.engine.dflash.drafters import DEMO_DRAFTER, write_dflash
 from tests.fakes.model import run
 
