@@ -7,6 +7,7 @@ from itertools import chain
 import torch
 
 from engine.draft.draft import Draft
+from engine.draft.drafter import Drafter
 from engine.model.mtp import MAX_WAITING_ROWS, Mtp
 from kernels.common.round import MAX_ROWS
 
@@ -94,7 +95,7 @@ class MtpRows:
         self._num_waiting = 0
 
 
-class MtpDrafter:
+class MtpDrafter(Drafter):
     """Proposes what the head predicts: always a chain, since each token needs the one before."""
 
     name = "mtp"

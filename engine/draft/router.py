@@ -25,6 +25,11 @@ from engine.draft.prices import MAX_STEPS, ROW_CLASSES, Prices
 MAX_TOKENS = ROW_CLASSES[-1] - 1
 """Most proposals of a round."""
 
+ROUNDS_WITHOUT_A_COPY = 16
+"""Rounds in which lookup was never right, until plain rounds may follow each other unseen. A copy
+that begins while they do is seen one round later, which costs that round; what it saves is the
+host's part of each, about a twelfth of it on an H200."""
+
 RunDrafter = Callable[[str, int], Sequence[int]]
 """("mtp" or "dflash2", tokens) -> up to as many tokens, each behind the one before."""
 
@@ -109,6 +114,12 @@ class Router:
         self._max_places = max_places
         self._branches = branches
         self._said: _Said | None = None
+        self._num_without_copy = 0
+
+    @property
+    def expects_no_copy(self) -> bool:
+        """Whether lookup has not been right for long."""
+        return self._num_without_copy >= ROUNDS_WITHOUT_A_COPY
 
     def propose(
         self,
@@ -152,12 +163,45 @@ class Router:
         spent_ms = draft_ms[num_steps] + (self._prices.block_ms() if with_block else 0.0)
         return market.cut(found, num_steps, with_block=with_block, spent_ms=spent_ms)
 
+    def goes_on_plainly(
+        self, endings: Sequence[Ending], context_tokens: int, num_tokens: int
+    ) -> bool:
+        """Take in what lookup says in a plain round that is on its way; whether one may follow it.
+
+        To be asked once a round, in the place of ``propose``: this one says nothing, and the next
+        may not even be asked, where no drafter pays or is due, and no ending would pay if it went
+        on as it did before.
+
+        Args:
+            endings: that lookup found, the best first, of one token more than there is room for.
+            context_tokens: positions held.
+            num_tokens: the most proposals that the next round has room for.
+        """
+        if not self._branches:
+            endings = endings[:1]
+        self._said = _Said((), endings, frozenset())
+        most = min(num_tokens, MAX_TOKENS)
+        going_on = [Ending(one.length + 1, one.continuation[1:]) for one in endings]
+        found = grow((), going_on, self._calibration.lookup_chances(), most)
+        market = _Market(self._prices, context_tokens)
+        options = self._options(most, self._prices.draft_ms())
+        chosen = market.best(options, found, branches=self._branches)
+        resting = self._resting(market, options, chosen)
+        for name in resting:
+            self._calibration.probes[name].rests()
+        is_due = any(self._calibration.probes[name].is_due for name in resting)
+        if chosen.drafter or is_due or not self.expects_no_copy:
+            return False
+        return not market.cut(found, 0, with_block=False, spent_ms=0.0).token_ids
+
     def learn(self, committed: Sequence[int]) -> None:
         """Score what was said in the round that committed these tokens, once."""
         said, self._said = self._said, None
         if said is None:
             return
         self._calibration.learn_lookup(said.endings, committed)
+        was_copy = any(one.continuation[:1] == tuple(committed[:1]) for one in said.endings)
+        self._num_without_copy = 0 if was_copy else self._num_without_copy + 1
         right = {
             one.drafter: self._calibration.learn_chain(one.drafter, one.token_ids, committed)
             for one in said.chains
@@ -189,17 +233,27 @@ class Router:
 
     def _due(self, market: "_Market", options: Sequence[_Option], chosen: _Option) -> list[_Option]:
         """Drafters that are tried although they do not pay, not even where lookup has nothing."""
+        due: list[_Option] = []
+        for name, own in self._resting(market, options, chosen).items():
+            probe = self._calibration.probes[name]
+            if not probe.is_due:
+                probe.rests()
+                continue
+            probe.is_tried()
+            alone = market.best([_PLAIN, *own], _NOTHING, branches=False)
+            due.append(alone if alone.drafter else own[0])
+        return due
+
+    def _resting(
+        self, market: "_Market", options: Sequence[_Option], chosen: _Option
+    ) -> dict[str, list[_Option]]:
+        """Drafters that do not pay, not even where lookup has nothing, by what they could do."""
         resting = [one for one in self._calibration.probes if one != chosen.drafter]
         if not resting:
-            return []
+            return {}
         best = market.best(options, _NOTHING, branches=False).drafter
-        due: list[_Option] = []
-        for name in resting:
-            own = [one for one in options if one.drafter == name]
-            if own and name != best and self._calibration.probes[name].is_due():
-                alone = market.best([_PLAIN, *own], _NOTHING, branches=False)
-                due.append(alone if alone.drafter else own[0])
-        return due
+        could = {name: [one for one in options if one.drafter == name] for name in resting}
+        return {name: own for name, own in could.items() if own and name != best}
 
 
 class _Market:
