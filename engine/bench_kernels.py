@@ -14,8 +14,8 @@ import torch
 from engine.check import check_family
 from engine.errors import MemoryPlanError, RequestError
 from engine.families import RedKernelError, build_of, prove, sizes_of
-from engine.machine_facts import machine_facts, now, read_clocks, version_of
-from engine.measure import cache_bytes, launch_time, read_bandwidth_gbps
+from engine.machine_facts import cache_bytes, machine_facts, now, read_clocks, version_of
+from engine.measure import launch_time, read_bandwidth
 from engine.model.config import config_of_shape
 from engine.model.memory import available_bytes
 from engine.tiles import read_table
@@ -101,7 +101,7 @@ def bench_kernels(
     findings = _check(subjects, device, full_check=full_check, progress=progress)
     progress("measuring the read bandwidth")
     launch_us = launch_time().median_us if device == "cuda" else 0.0
-    limits = _Limits(read_bandwidth_gbps(device), launch_us)
+    limits = _Limits(read_bandwidth(device).gb_s, launch_us)
     report = Report(tuple(findings))
     timed: list[_Timed] = []
     for subject in subjects:
@@ -240,7 +240,7 @@ def _time_peer(peer: Peer, device: str) -> dict[str, Any]:
     note = ""
     if peer.version and version != peer.version:
         note = f"{peer.package} is {version}; bars are stated against {peer.version}"
-    return about | _times(timing) | {"gb_s": timing.gbps(peer.num_bytes), "note": note}
+    return about | _times(timing) | {"gb_s": timing.gb_s(peer.num_bytes), "note": note}
 
 
 def _times(timing: Timing) -> dict[str, float]:
@@ -274,7 +274,7 @@ def _figures(one: _Timed, every: Sequence[_Timed], limits: _Limits, device: str)
         "copies": one.copies,
         "cold": one.copies * problem.num_bytes > cache_bytes(device),
         **_times(timing),
-        "gb_s": timing.gbps(problem.num_bytes),
+        "gb_s": timing.gb_s(problem.num_bytes),
         "share": seen.share,
         "floor_us": floor_us,
         "bars": _bars(problem, seen, device),

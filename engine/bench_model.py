@@ -9,7 +9,7 @@ import torch
 
 from engine.errors import MemoryPlanError
 from engine.linear_path import LinearPath
-from engine.measure import read_bandwidth_gbps
+from engine.measure import read_bandwidth
 from engine.model import footprint
 from engine.model.config import ModelConfig, config_of_shape
 from engine.model.decoder import Model
@@ -75,7 +75,7 @@ def draw_model(
     plan = _plan(config, profile, path, device, num_tokens)
     _expect_room(plan, 2 * 2 * config.hidden_size * hidden_tokens, num_conversations, smaller)
     progress("measuring the read bandwidth")
-    read_gb_s = read_bandwidth_gbps(device)
+    read_gb_s = read_bandwidth(device).gb_s
     progress(f"drawing the weights of {shape}")
     packer = path.new_packer()
     model = random_model(config, profile.formats, device=device, packer=packer)

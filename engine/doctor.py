@@ -132,10 +132,10 @@ def _packages() -> Iterator[Finding]:
 
 
 def _bandwidth() -> Finding:
-    from engine.measure import read_bandwidth_gbps
+    from engine.measure import read_bandwidth
 
     device = "cuda" if has_cuda() else "cpu"
-    rate = read_bandwidth_gbps(device)
+    rate = read_bandwidth(device).gb_s
     return Finding("bandwidth", "good", f"Reading memory measured {rate:.1f} GB/s ({device}).")
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 from engine.draft.prices import shipped_prices
 from engine.fit import Need, held_formats, need_of, widened_bytes
 from engine.linear_path import LinearPath, choose_linear_path
-from engine.measure import read_bandwidth_gbps
+from engine.measure import read_bandwidth
 from engine.model import footprint
 from engine.model.config import SHAPE_27B, ModelConfig
 from engine.model.memory import available_bytes
@@ -65,7 +65,7 @@ def expect(
         profile: its formats count, and the sizes of its checkpoint where it is here.
         context_tokens: longest conversation that memory is counted for.
         path: how products run, of ``choose_linear_path``.
-        read_gb_s: of ``engine.measure.read_bandwidth_gbps``.
+        read_gb_s: of ``engine.measure.read_bandwidth``.
         free_bytes: of ``engine.model.memory.available_bytes``; whoever would unload another model
             first adds what that holds.
     """
@@ -103,7 +103,7 @@ def expect_here(settings: Settings, profiles: Iterable[Profile]) -> list[Expecte
     """
     device = choose_device(settings.model.device)
     path = choose_linear_path(settings, device)
-    read_gb_s, free_bytes = read_bandwidth_gbps(device), available_bytes(device)
+    read_gb_s, free_bytes = read_bandwidth(device).gb_s, available_bytes(device)
     return [
         expect(one, settings.model.context_tokens, path, read_gb_s=read_gb_s, free_bytes=free_bytes)
         for one in profiles

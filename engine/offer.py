@@ -8,7 +8,7 @@ from engine.errors import SettingsError
 from engine.expected import Expected, expect
 from engine.linear_path import choose_linear_path
 from engine.locate import how_to_give
-from engine.measure import read_bandwidth_gbps
+from engine.measure import read_bandwidth
 from engine.model.memory import available_bytes
 from engine.open import choose_device
 from engine.profile import Profile
@@ -68,7 +68,7 @@ def offers(
     """
     device = choose_device(settings.model.device)
     path = choose_linear_path(settings, device)
-    read_gb_s = read_gb_s or read_bandwidth_gbps(device)
+    read_gb_s = read_gb_s or read_bandwidth(device).gb_s
     free_bytes = available_bytes(device)
     found: list[Offer] = []
     for one in profiles:

@@ -14,7 +14,7 @@ import torch
 
 from engine.errors import RequestError
 from engine.machine_facts import machine_facts, now, read_clocks
-from engine.measure import launch_time, read_bandwidth_gbps
+from engine.measure import launch_time, read_bandwidth
 from engine.tiles import forget_tables, read_table, shipped_table
 from engine.tune_entries import Entry, Outcome, groups_of
 from engine.tune_sweep import GroupSweep, Timer
@@ -161,7 +161,7 @@ def _measured(place: Place) -> dict[str, Any]:
         "date": now(),
         **machine_facts(place.device),
         **(read_clocks() if on_gpu else {}),
-        "read_gb_s": round(read_bandwidth_gbps(place.device), 1),
+        "read_gb_s": round(read_bandwidth(place.device).gb_s, 1),
         "launch_us": round(launch_time().median_us, 3) if on_gpu else None,
     }
 

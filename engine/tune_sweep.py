@@ -13,7 +13,7 @@ from functools import partial
 import torch
 
 from engine.families import RedKernelError, first_fault, prove
-from engine.measure import cache_bytes
+from engine.machine_facts import cache_bytes
 from engine.tune_entries import Entry, Outcome, ratio
 from kernels.common.case import Case, Tensors
 from kernels.common.compare import different_bits

@@ -159,6 +159,7 @@ def as_record(info: EngineInfo, request: Request, record: TurnRecord) -> dict[st
         "arithmetic": info.arithmetic,
         "is_demo": info.is_demo,
         "read_gb_s": info.read_gb_s,
+        "read_measured_at": info.read_measured_at,
         "drafter": request.drafter,
         "draft_shape": request.draft_shape,
         "sampling": asdict(request.sampling),

@@ -207,7 +207,8 @@ class TracedEngine:
     def __init__(self, engine: ChatEngine, recorder: Recorder) -> None:
         self._engine = engine
         self._recorder = recorder
-        self._head = recorder.facts_head(engine.info)
+        self._info = engine.info
+        self._head = recorder.facts_head(self._info)
 
     @property
     def info(self) -> EngineInfo:
@@ -222,6 +223,10 @@ class TracedEngine:
         """What each id spells by itself."""
         return self._engine.token_texts(token_ids)
 
+    def measure_again(self) -> None:
+        """Measure the read bandwidth once more."""
+        self._engine.measure_again()
+
     def close(self) -> None:
         """Free what the engine holds."""
         self._engine.close()
@@ -232,6 +237,9 @@ class TracedEngine:
         A trouble of the recording is one more notice, never an error.
         """
         recorder = self._recorder
+        if self.info != self._info:  # what was measured since
+            self._info = self.info
+            self._head = recorder.facts_head(self._info)
         stamp = _Stamp(keeps_text=recorder.keeps_text)
         has_begun = False
         try:

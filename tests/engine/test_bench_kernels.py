@@ -10,6 +10,7 @@ from engine import bench_kernels as bench
 from engine import machine_facts
 from engine.errors import MemoryPlanError, RequestError
 from engine.families import RedKernelError, choose_families
+from engine.measure import ReadBandwidth
 from kernels.common.family import load_families
 from kernels.common.peers import Peer, library_copy
 from kernels.common.problem import Bar, case_calls
@@ -28,7 +29,7 @@ def ran():
 def measure(monkeypatch):
     """Bench families on a machine that reads 100 GB/s; no clock is asked."""
     asked = []
-    monkeypatch.setattr(bench, "read_bandwidth_gbps", lambda device: 100.0)
+    monkeypatch.setattr(bench, "read_bandwidth", lambda device: ReadBandwidth(100.0, ""))
 
     def timed(report, family, calls, device):
         report.require_green(family, "torch")

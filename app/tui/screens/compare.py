@@ -14,6 +14,7 @@ from app.tui.lines import Part, fit, size_text
 from app.tui.screens.help import HelpPart
 from app.tui.theme import Look
 from app.visible import visible, visible_line
+from engine.records import share_of_read
 
 ABREAST_CELLS = 100
 """Width from which the answers stand side by side."""
@@ -111,7 +112,7 @@ class CompareScreen(ModalScreen[None]):
         gb_s, info = side.gb_s, side.info
         if not gb_s:
             return ""
-        share = f", {gb_s / info.read_gb_s:.0%} of read bandwidth" if info else ""
+        share = f", {share_of_read(gb_s, info.read_gb_s):.0%} of read bandwidth" if info else ""
         return f"{gb_s:.1f} GB/s{share}"
 
     def _text(self, side: Side, other: Side, *, is_over: bool) -> Text:
