@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from engine.errors import ProfileError, SettingsError, nearest
+from engine.errors import ProfileError, SettingsError, did_you_mean, nearest
 from engine.settings.declared import KNOWN
 from engine.settings.environment import expanded
 from engine.settings.registry import resolve
@@ -234,5 +234,5 @@ class _Reader:
         value = data.get(key)
         if value not in allowed:
             wanted = f"one of {', '.join(allowed)}"
-            raise self.error(where + key, value, wanted, nearest(str(value), allowed))
+            raise self.error(where + key, value, wanted, did_you_mean(str(value), allowed))
         return str(value)

@@ -173,7 +173,7 @@ class ChatSettings:
     )
     view: str = setting(
         "pane",
-        "instruments: a pane where the terminal is wide, else lines; lines; or off",
+        "instruments beside the conversation; the pane turns to lines in a narrow terminal",
         choices=VIEWS,
         when="live",
     )

@@ -58,8 +58,12 @@ def test_every_command_has_help(qwen38):
 
 def test_usage_errors_are_one_sentence(qwen38):
     for arguments, message in (
-        (("run", "hi", "--nonsense"), "No such option: --nonsense (Possible options: --seed)."),
+        (("run", "hi", "--nonsense"), "No such option: --nonsense. See "),
+        (("run", "hi", "--jsno"), "No such option: --jsno. Did you mean '--json'? See "),
+        (("run", "hi", "--seed"), "Option '--seed' requires an argument."),
         (("rnu",), "No such command 'rnu'. Did you mean 'run'?"),
+        (("sessions", "exprot"), "No such command 'exprot'. Did you mean 'export'?"),
+        (("volcano",), "No such command 'volcano'. See "),
         (("bench", "round", "--context", "0"), "Invalid value for '--context': "),
     ):
         done = qwen38(*arguments)

@@ -1,0 +1,34 @@
+"""What is near to a name is guessed by one rule, for every kind of name."""
+
+import pytest
+
+from engine.errors import MAX_LISTED, EngineError, did_you_mean, nearest
+
+COMMANDS = ("new", "now", "export", "profile", "resume", "find", "stop", "compare")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("exprt", "export"), ("nwe", "new"), ("porfile", "profile"), ("prof", "profile"),
+     ("res", "resume"), ("f", "find"), ("stopp", "stop"),
+     ("comapare", "compare"), ("stoop", "stop")],
+)  # fmt: skip
+def test_a_slip_of_the_hand_and_a_beginning_are_understood(typed, meant):
+    assert did_you_mean(typed, COMMANDS) == f"Did you mean '{meant}'?"
+
+
+@pytest.mark.parametrize("typed", ["open", "foo", "clear", "n", "", "x", "import", "temperature"])
+def test_what_is_near_to_none_or_begins_several_is_not_guessed(typed):
+    assert did_you_mean(typed, COMMANDS) == ""
+
+
+def test_without_a_guess_what_is_known_is_listed():
+    assert nearest("exprt", COMMANDS) == "Did you mean 'export'?"
+    assert nearest("volcano", ("b", "a")) == "Known are: a, b."
+    assert nearest("volcano", map(str, range(MAX_LISTED + 1))) == ""
+    assert nearest("volcano", ()) == ""
+
+
+def test_an_error_is_its_message_and_how_to_mend_it():
+    assert str(EngineError("No.", "Do this.")) == "No. Do this."
+    assert str(EngineError("No.")) == "No."
