@@ -10,7 +10,7 @@ import torch
 
 from engine.draft.choose import num_proposals, resolve_drafter, shape_notice
 from engine.errors import RequestError, TemplateError
-from engine.measure import measure_again
+from engine.machine.measure import measure_again
 from engine.model.memory import LEAST_SNAPSHOTS
 from engine.profile import Drafting
 from engine.text.template import ChatTemplate, Thinking

@@ -7,7 +7,7 @@ from rich.style import Style
 
 from app.tui.rates import TurnRates
 from app.tui.theme import Look
-from engine.machine_load import MachineLoad
+from engine.machine.load import MachineLoad
 from engine.records import share_of_read
 from engine.types import EngineInfo, LoadProgressed
 
