@@ -266,7 +266,7 @@ class Session:
             self._write(line)
 
     def _write(self, line: dict[str, Any]) -> None:
-        self._contents.updated = str(line["at"])
+        self._contents.touch(line)
         if self._is_written:
             self._tell(self._log.append(line))
             return
