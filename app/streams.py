@@ -55,14 +55,19 @@ def read_prompt() -> str:
     Raises:
         RequestError: stdin is closed, a terminal, too long, or holds nothing.
     """
-    data = read_bounded(stdin_bytes(), "stdin")
-    text = data.decode("utf-8", "replace")
-    if "\N{REPLACEMENT CHARACTER}" in text and b"\xef\xbf\xbd" not in data:
-        say("Some bytes of stdin are no UTF-8; the model reads a replacement sign for them.")
-    text = text.rstrip("\r\n")
+    text = decode_input(read_bounded(stdin_bytes(), "stdin"), "stdin").rstrip("\r\n")
     if not text.strip():
         raise RequestError("stdin holds no prompt.", "Pipe some text into it.")
     return text
+
+
+def decode_input(data: bytes, name: str) -> str:
+    """The text of what a person gave; bytes that are no UTF-8 are replaced, and that is said."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        say(f"Some bytes of {name} are no UTF-8; the model reads a replacement sign for them.")
+        return data.decode("utf-8", "replace")
 
 
 def stdin_bytes() -> BinaryIO:

@@ -25,7 +25,10 @@ def chat(
     *,
     model: options.Model = None,
     profile: options.Profile = None,
-    plain: Annotated[bool, typer.Option("--plain", help="A prompt instead of the screen.")] = False,
+    plain: Annotated[
+        bool,
+        typer.Option("--plain", help="A prompt instead of the screen; piped, each line is one."),
+    ] = False,
     a11y: Annotated[
         bool,
         typer.Option("--a11y", help="For screen readers: --plain, nothing redrawn, told in words."),
@@ -51,7 +54,11 @@ def chat(
     ] = 1.0,
     sets: options.Sets = None,
 ) -> int:
-    """Talk with the model."""
+    """Talk with the model.
+
+    What is piped in is one message, answered once; with --plain or --a11y each line is a message or
+    a slash command, a \\ at its end goes on. Pipe into 'qwen38 run' to keep no conversation.
+    """
     if replay is not None:
         is_alone = all(
             one is None for one in (
@@ -74,7 +81,7 @@ def chat(
     chosen = plan(options.as_settings(given, sets))
     session_id = _resumed(chosen, resume)
     reason = plain_reason()
-    if not is_terminal(sys.stdin):
+    if not is_terminal(sys.stdin) and not (plain or a11y):
         return _once(chosen, session_id, trace)
     from app.launcher import supervise
 

@@ -19,6 +19,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from app.report import say
 from app.sessions.history import PromptHistory
 from app.slash import SLASH_COMMANDS
+from app.streams import decode_input, is_terminal
 from app.visible import visible_line
 from engine.settings.declared import KNOWN
 
@@ -39,7 +40,7 @@ class Reader(Protocol):
 
 
 class LineReader:
-    """Messages of one line each, for terminals that cannot edit; a backslash goes on."""
+    """Messages of one line each, for pipes and terminals that cannot edit; a backslash goes on."""
 
     def __init__(self, prompt: str = PROMPT) -> None:
         self._prompt = prompt
@@ -50,10 +51,10 @@ class LineReader:
             say(f"(not sent last time: {visible_line(draft, DRAFT_CELLS)})")
         lines: list[str] = []
         while True:
-            if sys.stderr:
+            if sys.stderr and is_terminal(sys.stdin):
                 sys.stderr.write("...> " if lines else self._prompt)
                 sys.stderr.flush()
-            line = sys.stdin.readline()
+            line = decode_input(sys.stdin.buffer.readline(), "stdin")
             if not line:
                 return "\n".join(lines) or None
             lines.append(line.rstrip("\r\n").removesuffix("\\"))

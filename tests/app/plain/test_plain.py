@@ -56,7 +56,7 @@ def test_a_talk_is_answered_and_kept(state, capfd):
     now = state()
     assert talk(now, ListReader("hello", "", "//slash")) == 0
     out, errors = capfd.readouterr()
-    assert out == ANSWER * 2
+    assert out == f"{ANSWER}\n" * 2
     assert "tok/s" in errors
     assert "5/9 drafts accepted" in errors
     assert [one.content for one in now.session.path_messages()] == [
@@ -100,14 +100,14 @@ def test_thinking_is_asked_for_and_kept(state, capfd):
     first, second = (one for one in now.session.path_messages() if one.role == "assistant")
     assert first.reasoning == "let me see"
     assert second.reasoning == ""
-    assert capfd.readouterr().out == ANSWER * 2
+    assert capfd.readouterr().out == f"{ANSWER}\n" * 2
 
 
 def test_ctrl_c_stops_the_answer_and_keeps_the_text(state, capfd):
     now = state(Script(answer="word " * 300, round_s=0.02), Script())
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    assert talk(now, ListReader("hello", "and again")) == 0
+    assert talk(now, ListReader("hello", "and again")) == 130  # for a script: no terminal here
     timer.join()
     stopped = now.session.path_messages()[1]
     assert stopped.reason == "cancelled"
