@@ -26,8 +26,7 @@ def chat(
     model: options.Model = None,
     profile: options.Profile = None,
     plain: Annotated[
-        bool,
-        typer.Option("--plain", help="A prompt instead of the screen; piped, each line is one."),
+        bool, typer.Option("--plain", help="A prompt instead of the screen; piped, line by line.")
     ] = False,
     a11y: Annotated[
         bool,
@@ -56,8 +55,8 @@ def chat(
 ) -> int:
     """Talk with the model.
 
-    What is piped in is one message, answered once; with --plain or --a11y each line is a message or
-    a slash command, a \\ at its end goes on. Pipe into 'qwen38 run' to keep no conversation.
+    What is piped in is one message, answered once. With --plain or --a11y each line of it is a
+    message or a slash command. 'qwen38 run' answers a pipe and keeps no conversation.
     """
     if replay is not None:
         is_alone = all(
