@@ -6,10 +6,16 @@ import os
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from engine.errors import OutputError, RequestError
+
+
+def new_name(begins: str, ending: str) -> str:
+    """A name for a file in the working folder that was not named, with the time in it."""
+    return f"{begins}-{datetime.now().astimezone():%Y%m%d-%H%M%S}{ending}"
 
 
 def check_output(option: str, path: Path, ending: str = "") -> None:

@@ -51,8 +51,12 @@ SLASH_COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("pager", "[N]", "open an answer, the Nth from the end, in your pager"),
     SlashCommand("tokens", "[on|off]", "mark each token: drafted, corrected, bonus"),
     SlashCommand("view", "[pane|lines|off|full|next]", "show the instruments another way"),
-    SlashCommand("export", "[FILE]", "write the conversation as Markdown, or JSON for FILE.json"),
-    SlashCommand("trace", "[FILE]", "write the timing of this conversation, for ui.perfetto.dev"),
+    SlashCommand(
+        "export",
+        "[FILE]",
+        "write the conversation, as Markdown or FILE.json, into this folder",
+    ),
+    SlashCommand("trace", "[FILE]", "write the timing for ui.perfetto.dev, into this folder"),
     SlashCommand("quit", "", "leave; the conversation is kept"),
 )
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from app.commands.sessions import summary_line
 from app.live import show_value
+from app.output_file import new_name
 from app.plain.compare import compare
 from app.plain.profile import profile
 from app.plain.state import PlainState
@@ -222,7 +223,7 @@ def _copy(state: PlainState, argument: str) -> None:
 
 
 def _export(state: PlainState, argument: str) -> None:
-    path = Path(argument or f"{state.session.id}.md")
+    path = Path(argument or new_name("qwen38", ".md"))
     say(f"Written to {export_to(state.session, path)}.")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -21,6 +22,7 @@ from app.sessions.history import PromptHistory
 from app.slash import SLASH_COMMANDS
 from app.streams import decode_input, is_terminal
 from app.visible import visible_line
+from engine.settings import environment
 from engine.settings.declared import KNOWN
 
 PROMPT = "you> "
@@ -170,6 +172,13 @@ def _keys() -> KeyBindings:
             buffer.insert_text("\n")
         elif buffer.text.strip():
             buffer.validate_and_handle()
+
+    @keys.add("c-x", "c-e")
+    def _edit(event: KeyPressEvent) -> None:
+        if environment.editor():
+            event.current_buffer.open_in_editor()
+        else:
+            run_in_terminal(lambda: say("No editor was found: set EDITOR to one."))
 
     @keys.add("escape", "enter")
     @keys.add("c-j")

@@ -4,10 +4,9 @@ import gzip
 import json
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 
-from app.output_file import check_output, whole_file
+from app.output_file import check_output, new_name, whole_file
 from app.report import say
 from app.sessions.session import Session
 from app.trace.chrome import ChromeLayout
@@ -91,8 +90,7 @@ def export_present(recorder: Recorder | None, session: Session, wanted: str) -> 
     """
     if recorder is None:
         raise TraceError("The trace is off.", "Start with --set trace.enabled=on.")
-    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    path = expanded(wanted or f"qwen38-trace-{stamp}.json.gz")
+    path = expanded(wanted or new_name("qwen38-trace", ".json.gz"))
     recorder.follow(session.trace_path)
     sources = recorder.sources(whole=True)
     try:
@@ -132,4 +130,4 @@ def _export_run(recorder: Recorder, target: Path) -> None:
         say("Nothing was answered, so that there is no trace to write.")
         return
     export(read_turns(sources), target, replace=True)
-    say(f"The trace is in {target}. {HOW_TO_OPEN}")
+    say(f"The trace is in {target.absolute()}. {HOW_TO_OPEN}")

@@ -1,9 +1,9 @@
 """Commands about conversations as a whole: begin, go back to, keep elsewhere."""
 
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 
+from app.output_file import new_name
 from app.sessions.export import export_to
 from app.sessions.store import SessionStore
 from app.tui.conversation import Conversation
@@ -97,8 +97,7 @@ class SessionCommands:
         )
 
     def _export(self, argument: str) -> None:
-        stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-        path = export_to(self._chat.session, Path(argument or f"qwen38-{stamp}.md"))
+        path = export_to(self._chat.session, Path(argument or new_name("qwen38", ".md")))
         self._chat.notice("Exported", str(path.resolve()))
 
 

@@ -195,6 +195,17 @@ def test_the_prompt_edits_completes_and_keeps_the_draft(tmp_path):
     assert kept
 
 
+def test_without_an_editor_ctrl_x_ctrl_e_says_so_and_keeps_the_text(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+    with create_pipe_input() as keys:
+        reader = EditingReader(PromptHistory(tmp_path / "h"), [].append, keys, DummyOutput())
+        keys.send_text("kept\x18\x05\r")
+        assert reader.read("") == "kept"
+    assert "No editor was found: set EDITOR to one." in capfd.readouterr().err
+
+
 def test_a_megabyte_is_pasted(tmp_path):
     paste = "word " * 200_000
     with create_pipe_input() as keys:
