@@ -11,6 +11,7 @@ from typing import BinaryIO, TextIO, cast
 from app.report import say
 from app.visible import visible, visible_line
 from engine.errors import OutputError, RequestError
+from engine.sizes import size_text
 from engine.types import LoadProgressed
 
 MAX_INPUT_BYTES = 16 << 20
@@ -117,7 +118,7 @@ class LoadLine:
         share = step.num_bytes / max(step.total_bytes, 1)
         text = (
             f"reading {visible_line(step.file, 30)}  {share:4.0%} "
-            f"of {step.total_bytes / 1e9:.2f} GB  {step.gb_s:.2f} GB/s"
+            f"of {size_text(step.total_bytes)}  {step.gb_s:.2f} GB/s"
         )
         sys.stderr.write(f"\r{text}\x1b[K")
         sys.stderr.flush()

@@ -18,6 +18,7 @@ from engine.machine.facts import cache_bytes, machine_facts, now, read_clocks, v
 from engine.machine.measure import launch_time, read_bandwidth
 from engine.model.config import config_of_shape
 from engine.model.memory import available_bytes
+from engine.sizes import size_text
 from engine.tune.tiles import read_table
 from kernels.common.family import Family
 from kernels.common.peers import Peer
@@ -168,8 +169,8 @@ def _expect_room(subject: Subject, device: str) -> None:
     free = available_bytes(device)
     if needed > free:
         raise MemoryPlanError(
-            f"{subject.label} needs {needed / 1e9:.1f} GB for its cold copies and "
-            f"{free / 1e9:.1f} GB are free.",
+            f"{subject.label} needs {size_text(needed)} for its cold copies and "
+            f"{size_text(free)} are free.",
             "Take --shape demo, or fewer --rows.",
         )
 

@@ -17,6 +17,7 @@ from engine.model.memory import MemoryPlan, plan_serving
 from engine.model.random import random_model
 from engine.open import HELD_FORMATS, arithmetic_id
 from engine.profile import Profile
+from engine.sizes import size_text
 
 DRAWING_BYTES = 1 << 30
 """Room for a snapshot, and for a matrix in fp32 while its codes are drawn."""
@@ -117,8 +118,8 @@ def _expect_room(plan: MemoryPlan, row_bytes: int, num_conversations: int, small
     if needed > plan.available:
         context = num_conversations * plan.kept["context"]
         raise MemoryPlanError(
-            f"The model needs {needed / 1e9:.1f} GB (weights {plan.weights / 1e9:.1f}, keys and "
-            f"values of {plan.context_tokens:,} tokens {context / 1e9:.1f}) and "
-            f"{plan.available / 1e9:.1f} GB are free.",
+            f"The model needs {size_text(needed)} (weights {size_text(plan.weights)}, keys and "
+            f"values of {plan.context_tokens:,} tokens {size_text(context)}) and "
+            f"{size_text(plan.available)} are free.",
             f"Take --shape demo, or {smaller}.",
         )

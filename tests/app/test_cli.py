@@ -170,7 +170,7 @@ def test_bad_settings_are_refused_by_name_everywhere(qwen38, environment, tmp_pa
 
 def test_profiles(qwen38):
     listed = qwen38("profiles").stdout.decode()
-    assert re.search(r"^demo +\d.* GB +\d.* GB +at most \d.*  here$", listed, re.MULTILINE)
+    assert re.search(r"^demo +[\d.]+ MB +[\d.]+ MB +at most \d.*  here$", listed, re.MULTILINE)
     assert re.search(r"^fp8 .*  missing", listed, re.MULTILINE)
     assert "GB/s" in listed
     shown = qwen38("profiles", "show", "fp8").stdout.decode()

@@ -10,10 +10,11 @@ from app.tui.instruments.bars import Row, cells_of, columns, line, parts
 from app.tui.instruments.reading import Tones
 from app.tui.instruments.sections import row
 from app.tui.instruments.token_kinds import Kind, Step, steps_of
-from app.tui.lines import short, size_text
+from app.tui.lines import short
 from app.tui.theme import Look
 from app.visible import visible
 from engine.records import BYTE_PARTS, PHASES, RoundRecord, share_of_read
+from engine.sizes import size_text
 
 Texts = Callable[[Sequence[int]], list[str]]
 """Spells ids, as ``engine.types.ChatEngine.token_texts`` does."""

@@ -10,11 +10,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from app.tui.comparison import Comparison, Side, difference_at
-from app.tui.lines import Part, fit, size_text
+from app.tui.lines import Part, fit
 from app.tui.screens.help import HelpPart
 from app.tui.theme import Look
 from app.visible import visible, visible_line
 from engine.records import share_of_read
+from engine.sizes import size_text
 
 ABREAST_CELLS = 100
 """Width from which the answers stand side by side."""

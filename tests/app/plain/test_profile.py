@@ -13,8 +13,8 @@ def test_profiles_are_lines_and_another_one_answers_on(state, capfd):  # noqa: F
     now = state(Script(answer="four bits"), profiles=menu)
     talk(now, ListReader("/profile", "hello", "/profile fp8", "again", "/quit"))
     out, said = capfd.readouterr()
-    assert "fp8: 30.00 GB on disk" in said
-    assert "bf16: 55.00 GB" in said
+    assert "fp8: 30.0 GB on disk" in said
+    assert "bf16: 55.0 GB" in said
     assert "missing. Give a checkpoint" in said
     assert "profile fp8, is loaded. The conversation is read again" in said
     assert out == "four bits\neight bits\n"
