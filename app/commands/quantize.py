@@ -42,7 +42,7 @@ def quantize(
         Path | None,
         typer.Option(help="Text in UTF-8; the one that ships when left out.", metavar="FILE"),
     ] = None,
-    tokens: Annotated[int, typer.Option(help="Most tokens of the text that are read.", min=1)] = 1
+    tokens: Annotated[int, typer.Option(help="Most tokens of the text that are read.", min=256)] = 1
     << 18,
     sequence: Annotated[int, typer.Option(help="Tokens read from one empty state.", min=32)] = 2048,
     *,
@@ -62,7 +62,8 @@ def quantize(
     prepared = prepare(source, out, given)
     if prepared.calibration is not None:
         text = prepared.calibration
-        say(f"{text.name}: {text.num_tokens:,} tokens in {len(text.sequences)} sequences.")
+        num = len(text.sequences)
+        say(f"{text.name}: {text.num_tokens:,} tokens in {num} sequence{'s' * (num > 1)}.")
     say(prepared.plan.told(chosen))
     if dry_run:
         say("Nothing was written (--dry-run).")

@@ -88,7 +88,21 @@ def test_a_folder_with_other_files(source, tmp_path):
 
 def test_a_file_in_the_place_of_the_folder(source, tmp_path):
     (tmp_path / "out").write_text("")
-    assert "is a file" in refused(RequestError, source, tmp_path / "out")
+    assert "is no folder" in refused(RequestError, source, tmp_path / "out")
+    assert "out is no folder" in refused(RequestError, source, tmp_path / "out" / "deeper")
+
+
+def test_a_result_behind_a_link_to_nothing(source, tmp_path):
+    (tmp_path / "out").symlink_to(tmp_path / "nowhere")
+    assert "out is no folder" in refused(RequestError, source, tmp_path / "out")
+
+
+def test_a_result_in_a_guarded_folder_is_refused_before_anything_is_computed(
+    source, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
+    said = refused(OutputError, source, tmp_path / "new" / "out")
+    assert said == f"{tmp_path} cannot be written: Permission denied. Give another folder."
 
 
 @pytest.mark.parametrize("place", [".", "inside", ".."])
@@ -165,10 +179,10 @@ def test_a_disk_that_fills_up_keeps_what_is_there(source, tmp_path, monkeypatch)
     ("content", "said"),
     [
         (None, "does not read"),
-        (b"", "0 tokens"),
+        (b"", "holds no text"),
         (b"too short", "expected 256 at least"),
         (b"MZ\0\0" * 400, "zero bytes"),
-        (b"\xe9t\xe9 " * 400, "not in UTF-8"),
+        (b"\xe9t\xe9 " * 400, "no UTF-8: byte 0 is 0xe9"),
     ],
 )
 def test_a_calibration_that_is_no_text(content, said, tmp_path):
