@@ -16,7 +16,15 @@ from app.opening import Opener, plan, request_of
 from app.output_file import check_output
 from app.report import FAILED, OK, say
 from app.stats import stats_line
-from app.streams import LoadLine, is_terminal, read_bounded, read_prompt, stdin_bytes, write_data
+from app.streams import (
+    LoadLine,
+    decode_input,
+    is_terminal,
+    read_bounded,
+    read_prompt,
+    stdin_bytes,
+    write_data,
+)
 from app.trace.export import check_target, exported_at_the_end
 from app.trace.record import Recorder
 from engine.errors import RequestError
@@ -122,7 +130,7 @@ def read_ids(path: Path) -> tuple[int, ...]:
     data = _read_ids_file(path)
     try:
         text = data.decode("utf-8").strip()
-        values: Any = json.loads(text) if text.startswith("[") else [int(w) for w in text.split()]
+        values: Any = json.loads(text) if text.startswith("[") else _numbers(text.split())
     except (ValueError, RecursionError):
         values = None
     if not values or not all(type(one) is int and one >= 0 for one in values):
@@ -131,6 +139,13 @@ def read_ids(path: Path) -> tuple[int, ...]:
             "Write whole numbers, none below 0: a JSON list, or words.",
         )
     return tuple(values)
+
+
+def _numbers(words: list[str]) -> list[int]:
+    """Whole numbers in ASCII; Python would take digits of any script, and underscores."""
+    if not all(one.isascii() and one.isdigit() for one in words):
+        raise ValueError(words)
+    return [int(one) for one in words]
 
 
 def _read_ids_file(path: Path) -> bytes:
@@ -183,7 +198,7 @@ def _prompt(given: str | None) -> str:
         return read_prompt()
     if not given.strip():
         raise RequestError("The prompt is empty.", "Write something to answer.")
-    return given
+    return decode_input(given.encode("utf-8", "surrogateescape"), "the prompt")
 
 
 def _request(

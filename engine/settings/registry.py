@@ -184,6 +184,13 @@ def _plain_digits(raw: object) -> str:
     return text
 
 
+def _read_text(raw: object) -> str:
+    """A text; one with bytes that are no UTF-8 would end where it is encoded again."""
+    text = str(raw)
+    text.encode()
+    return text
+
+
 def _read_path(raw: object) -> Path:
     if "\0" in str(raw):
         raise ValueError(raw)
@@ -198,14 +205,14 @@ _READERS: dict[Any, Callable[[object], object]] = {
     bool: _read_bool,
     int: _read_int,
     float: _read_float,
-    str: str,
+    str: _read_text,
     Path: _read_path,
 }
 _WORDS: dict[Any, str] = {
     bool: "on or off",
     int: "a whole number",
     float: "a number",
-    str: "text",
+    str: "text in UTF-8",
     Path: "a path",
 }
 

@@ -57,7 +57,7 @@ def check_prompt(
     if foreign is not None:
         raise RequestError(f"The prompt holds the id {foreign}, expected 0 to {vocab_size - 1}.")
     if len(ids) >= max_context_tokens:
-        mend = "Shorten the message, or begin a new conversation (/new)."
+        mend = "Shorten the prompt, or begin a new conversation."
         if max_context_tokens < model_context_tokens:
             mend = f"Raise model.context_tokens (up to {model_context_tokens}). {mend}"
         else:
