@@ -28,6 +28,8 @@ from engine.settings.declared import ModelSettings, Settings
 from tests.engine.model.checkpoints import TINY, random_tensors, write_checkpoint
 from tests.fakes.model import write_text_files
 
+pytestmark = pytest.mark.usefixtures("same_threads_afterwards")
+
 CONFIG = replace(TINY, vocab_size=320, eos_ids=(302,))
 INDEX, SHARD, OTHER = "model.safetensors.index.json", "layers-0.safetensors", "layers-1.safetensors"
 GATE = "model.language_model.layers.0.mlp.gate_proj.weight"
@@ -249,13 +251,6 @@ HOSTILE: dict[str, tuple[Break, str]] = {
 def _declare(path: Path, header_bytes: int) -> None:
     with path.open("r+b") as file:
         file.write(header_bytes.to_bytes(8, "little"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _same_threads_afterwards():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

@@ -29,18 +29,13 @@ from tests.engine.model.checkpoints import TINY, write_checkpoint
 from tests.engine.model.layouts import CHOICES, write_layout
 from tests.fakes.model import run, write_text_files
 
+pytestmark = pytest.mark.usefixtures("same_threads_afterwards")
+
 CONFIG = replace(TINY, vocab_size=320, eos_ids=(302,))
 SETTINGS = Settings(model=ModelSettings(device="cpu", threads=1, context_tokens=256))
 HELLO = Request(
     messages=(Message("user", "hello"),), sampling=Sampling(seed=1), max_tokens=8, drafter="auto"
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _same_threads_afterwards():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

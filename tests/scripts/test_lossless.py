@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -18,7 +17,7 @@ SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4))
 
 
 @pytest.fixture
-def said(monkeypatch, capsys):
+def said(monkeypatch, capsys, same_threads_afterwards):
     """Run it on a shape of four layers; its exit status and its words."""
 
     def run():
@@ -27,9 +26,7 @@ def said(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", command.split())
         return lossless.main(), capsys.readouterr().out
 
-    before = torch.get_num_threads()
-    yield run
-    torch.set_num_threads(before)
+    return run
 
 
 def test_every_drafter_and_shape_is_compared_and_equal(said):

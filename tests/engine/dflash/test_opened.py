@@ -19,6 +19,8 @@ from engine.types import Message, Request, Sampling
 from tests.engine.dflash.drafters import DEMO_DRAFTER, write_dflash
 from tests.fakes.model import run
 
+pytestmark = pytest.mark.usefixtures("same_threads_afterwards")
+
 SETTINGS = Settings(
     model=ModelSettings(device="cpu", threads=1, context_tokens=512, profile="demo")
 )
@@ -26,13 +28,6 @@ HELLO = Request(
     messages=(Message("user", "tell me a story"),), sampling=Sampling(temperature=0.0),
     max_tokens=12, keep_logits=True,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _same_threads_afterwards():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,8 @@ from engine.types import Request, Sampling
 from tests.engine.dflash.drafters import DEMO_DRAFTER, write_dflash
 from tests.fakes.model import local_engine, run, write_text_files
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 GREEDY = Sampling(temperature=0.0)
 SEEDED = Sampling(temperature=0.8, top_k=40, top_p=0.95, seed=1234)
 PROMPTS = (
@@ -65,14 +67,6 @@ class Talk:
         record = run(self.engine, request)[-1].record
         assert record.error == ""
         return record
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

@@ -27,17 +27,12 @@ from engine.text.tokenizer import Tokenizer
 from tests.engine.model.checkpoints import TINY, random_tensors, write_checkpoint
 from tests.fakes.model import write_text_files
 
+pytestmark = pytest.mark.usefixtures("same_threads_afterwards")
+
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG = replace(TINY, vocab_size=320, eos_ids=(302,))
 SETTINGS = Settings(model=ModelSettings(device="cpu", threads=1))
 TEXTS = (Text("one", "the quick brown fox " * 12), Text("other", "def f(x): return x\n" * 8))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _same_threads_afterwards():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

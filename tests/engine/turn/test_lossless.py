@@ -18,6 +18,8 @@ from engine.turn.traffic import WalkTraffic
 from engine.types import Request, Sampling
 from tests.fakes.model import local_engine, run, write_text_files
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 NUM_TOKENS = 96
 GREEDY = Sampling(temperature=0.0)
 # what was said is likelier to be said again: a random model then gives lookup something to find
@@ -38,14 +40,6 @@ DRAFTING = [
         for shape in ("chain", "tree")
     ),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
