@@ -4,11 +4,14 @@
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from engine.records import RoundRecord, TurnRecord
+
+Progress = Callable[[str], object]
+"""Takes a line about how far a long work is."""
 
 Role = Literal["system", "user", "assistant"]
 Channel = Literal["thinking", "answer"]

@@ -4,7 +4,7 @@ Read bandwidth and the time of an empty launch are measured in the same run, and
 those. A problem runs with the tile that would serve it; what is red is not timed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from engine.model.config import config_of_shape
 from engine.model.memory import available_bytes
 from engine.sizes import size_text
 from engine.tune.tiles import read_table
+from engine.types import Progress
 from kernels.common.family import Family
 from kernels.common.peers import Peer
 from kernels.common.problem import Measured, Problem, Tile, Tunable
@@ -27,7 +28,6 @@ from kernels.common.timing import Timing, num_cold_copies, time_calls, time_chec
 from kernels.common.verdict import Finding, Report
 
 MAX_ROWS = 65536
-Progress = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """A full-size model with random weights for the benches: asked whether it fits, then drawn."""
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +17,10 @@ from engine.model.random import random_model
 from engine.open import HELD_FORMATS, arithmetic_id
 from engine.profile import Profile
 from engine.sizes import size_text
+from engine.types import Progress
 
 DRAWING_BYTES = 1 << 30
 """Room for a snapshot, and for a matrix in fp32 while its codes are drawn."""
-
-Progress = Callable[[str], object]
-"""Called with a sentence for each step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ together, so that a later program's own table cannot mix another order under the
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,10 @@ from engine.tune.user_tiles import (
     table_path,
     write_user_table,
 )
+from engine.types import Progress
 from kernels.common.family import Family
 from kernels.common.problem import ModelSizes, Row
 from kernels.common.timing import time_calls
-
-Progress = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
