@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.bench import ab
+from engine.bench.switches import SWITCHES
 from engine.compute_path import ComputePath
 from engine.model.config import SHAPE_DEMO, SHAPES, hybrid_layers
 from engine.model.packing import Launching
@@ -123,6 +124,11 @@ def test_bench_ab_ends_with_one_when_tokens_differ(on_kernels, qwen38, monkeypat
     assert done.returncode == 1
     assert b"The two differ: Round 0 chose" in done.stdout
     assert not json.loads(target.read_text())["equal_tokens"]
+
+
+def test_bench_ab_says_which_switches_there_are(qwen38):
+    told = qwen38("bench", "ab", "--help").stdout.decode()
+    assert all(name in told for name in SWITCHES)
 
 
 def test_bench_ab_refuses_in_a_sentence(qwen38):
