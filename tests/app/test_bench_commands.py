@@ -156,7 +156,7 @@ def test_doctor_explains_every_operation(qwen38):
     told = json.loads(qwen38("doctor", "--explain", "--json").stdout)
     assert {"can_chat", "findings", "explanation"} == set(told)
     operations = told["explanation"]["operations"]
-    assert {one["phase"] for one in operations} == {"round", "chunk"}
+    assert {one["phase"] for one in operations} == {"round", "between", "chunk"}
     assert all(one["kernel"] and one["reason"] and one["times"] for one in operations)
     assert "explanation" not in json.loads(qwen38("doctor", "--json").stdout)
 
