@@ -10,7 +10,7 @@ from typing import BinaryIO, TextIO, cast
 
 from app.report import say
 from app.visible import visible, visible_line
-from engine.errors import OutputError, RequestError
+from engine.errors import OutputError, RequestError, how_to_read, how_to_write
 from engine.sizes import size_text
 from engine.types import LoadProgressed
 
@@ -47,7 +47,9 @@ def write_data(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as problem:
-        raise OutputClosedError(f"stdout cannot be written: {problem.strerror}.") from None
+        raise OutputClosedError(
+            f"stdout cannot be written: {problem.strerror}.", how_to_write(problem)
+        ) from None
 
 
 def read_prompt() -> str:
@@ -94,7 +96,9 @@ def read_bounded(source: BinaryIO, name: str) -> bytes:
     try:
         data = source.read(MAX_INPUT_BYTES + 1)
     except OSError as problem:
-        raise RequestError(f"{name} does not read: {problem.strerror}.") from None
+        raise RequestError(
+            f"{name} does not read: {problem.strerror}.", how_to_read(problem)
+        ) from None
     if len(data) > MAX_INPUT_BYTES:
         raise RequestError(
             f"{name} holds more than {MAX_INPUT_BYTES:,} bytes, which no context takes.",

@@ -1,5 +1,6 @@
 """The errors a person may meet, each a sentence: what happened, the value, how to mend it."""
 
+import errno
 from collections.abc import Iterable
 
 MAX_LISTED = 48
@@ -71,6 +72,24 @@ class CancelledError(EngineError):
     """The person stopped a load before it was complete."""
 
     title = "Cancelled"
+
+
+def how_to_write(problem: OSError) -> str:
+    """What to do about a file that the system does not let be written."""
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "Make room, or give a place on another disk."
+    if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "Give a place that you may write to."
+    return "Give another place."
+
+
+def how_to_read(problem: OSError) -> str:
+    """What to do about a file that the system does not let be read."""
+    if problem.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+        return "Check its name."
+    if problem.errno in (errno.EACCES, errno.EPERM):
+        return "Allow yourself to read it."
+    return "Give a plain file." if problem.errno == errno.EISDIR else "Check the disk."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

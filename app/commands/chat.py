@@ -100,7 +100,9 @@ def _resumed(chosen: Plan, wanted: str | None) -> str | None:
     if wanted == LATEST:
         latest = store.latest()
         if latest is None:
-            raise SessionError(f"There is no conversation in {store.folder} to go on with.")
+            raise SessionError(
+                f"There is no conversation in {store.folder} to go on with.", "Leave --resume out."
+            )
         return latest.id
     return store.open(wanted, write=False).id
 

@@ -44,7 +44,7 @@ def check(
             lambda finding: counter.step(finding.family),
         )
     except ValueError as problem:
-        raise RequestError(f"{problem}".rstrip(".") + ".") from None
+        raise RequestError(f"{problem}".rstrip(".") + ".", "See 'qwen38 check --help'.") from None
     finally:
         counter.clear()
     write_data(checks.render(report) + "\n")

@@ -27,7 +27,7 @@ from app.streams import (
 )
 from app.trace.export import check_target, exported_at_the_end
 from app.trace.record import Recorder
-from engine.errors import RequestError
+from engine.errors import RequestError, how_to_read
 from engine.records import TurnRecord
 from engine.settings.declared import Settings
 from engine.settings.environment import expanded
@@ -157,7 +157,9 @@ def _read_ids_file(path: Path) -> bytes:
     except FileNotFoundError:
         raise RequestError(f"The file {path} is missing.", "--ids names a file of ids.") from None
     except OSError as problem:
-        raise RequestError(f"{path} does not read: {problem.strerror}.") from None
+        raise RequestError(
+            f"{path} does not read: {problem.strerror}.", how_to_read(problem)
+        ) from None
 
 
 def _name(path: Path) -> str:

@@ -65,7 +65,7 @@ def stream_answer(
                     writer.finish(record)
                 view.show(event)
             if record is None:
-                raise EngineError("The engine ended without an answer.")
+                raise EngineError("The engine ended without an answer.", "Send the message again.")
         except BaseException as error:
             if record is None:
                 writer.abort(one_line(error))

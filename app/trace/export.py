@@ -13,7 +13,7 @@ from app.trace.chrome import ChromeLayout
 from app.trace.read import TraceReader, read_turns
 from app.trace.record import Recorder
 from app.trace.traced import TracedTurn, TraceError
-from engine.errors import EngineError, OutputError, RequestError
+from engine.errors import EngineError, OutputError, RequestError, how_to_write
 from engine.settings.environment import expanded
 
 ENDINGS = (".json", ".json.gz")
@@ -62,7 +62,9 @@ def export(turns: Iterable[TracedTurn], target: Path, *, replace: bool = False) 
     except FileExistsError:
         raise OutputError(f"{target} exists already.", "Give another name.") from None
     except OSError as problem:
-        raise OutputError(f"{target} cannot be written: {problem.strerror}.") from None
+        raise OutputError(
+            f"{target} cannot be written: {problem.strerror}.", how_to_write(problem)
+        ) from None
     return num_turns
 
 

@@ -107,7 +107,9 @@ class Recorder:
         try:
             path = self._target()
         except OSError as problem:
-            raise TraceError(f"There is nowhere to record: {problem.strerror}.") from None
+            raise TraceError(
+                f"There is nowhere to record: {problem.strerror}.", "Make room for temporary files."
+            ) from None
         return [Source(path)] if path.exists() else []
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors import torch as safetensors_torch
 
-from engine.errors import OutputError, RequestError
+from engine.errors import OutputError, RequestError, how_to_write
 from engine.quantize.manifest import MANIFEST_NAME, Manifest, Part, Recipe, hash_file
 from engine.quantize.methods import Loss
 
@@ -130,7 +130,9 @@ def open_folder(path: Path, recipe: Recipe) -> Generator[Folder]:
         path.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as problem:
-        raise OutputError(f"{path} cannot be written: {problem.strerror}.") from None
+        raise OutputError(
+            f"{path} cannot be written: {problem.strerror}.", how_to_write(problem)
+        ) from None
     try:
         _lock(path, lock)
         yield _begun(path, recipe)

@@ -32,7 +32,7 @@ def check_request(request: Request, num_ids: int) -> None:
     if "" in request.stop:
         raise RequestError("A stop string is empty.", "Leave it out.")
     if request.prompt_ids is None and not request.messages:
-        raise RequestError("There is nothing to answer: no message and no ids.")
+        raise RequestError("There is nothing to answer: no message and no ids.", "Send one.")
     _check_sampling(request.sampling)
     _check_bias(request.sampling, num_ids)
 
@@ -52,7 +52,7 @@ def check_prompt(
         RequestError: there are none, one is no token of the model, or they leave no room to answer.
     """
     if not ids:
-        raise RequestError("The prompt holds no token.")
+        raise RequestError("The prompt holds no token.", "Write something to answer.")
     foreign = next((one for one in ids if not 0 <= one < vocab_size), None)
     if foreign is not None:
         raise RequestError(f"The prompt holds the id {foreign}, expected 0 to {vocab_size - 1}.")

@@ -1,8 +1,17 @@
 """What is near to a name is guessed by one rule, for every kind of name."""
 
+import errno
+
 import pytest
 
-from engine.errors import MAX_LISTED, EngineError, did_you_mean, nearest
+from engine.errors import (
+    MAX_LISTED,
+    EngineError,
+    did_you_mean,
+    how_to_read,
+    how_to_write,
+    nearest,
+)
 
 COMMANDS = ("new", "now", "export", "profile", "resume", "find", "stop", "compare")
 
@@ -32,3 +41,22 @@ def test_without_a_guess_what_is_known_is_listed():
 def test_an_error_is_its_message_and_how_to_mend_it():
     assert str(EngineError("No.", "Do this.")) == "No. Do this."
     assert str(EngineError("No.")) == "No."
+
+
+@pytest.mark.parametrize(
+    ("number", "mend"),
+    [(errno.ENOSPC, "Make room, or give a place on another disk."),
+     (errno.EROFS, "Give a place that you may write to."),
+     (errno.EACCES, "Give a place that you may write to."), (errno.EIO, "Give another place.")],
+)  # fmt: skip
+def test_a_disk_that_refuses_is_told_with_what_to_do(number, mend):
+    assert how_to_write(OSError(number, "")) == mend
+
+
+@pytest.mark.parametrize(
+    ("number", "mend"),
+    [(errno.ENOENT, "Check its name."), (errno.EACCES, "Allow yourself to read it."),
+     (errno.EISDIR, "Give a plain file."), (errno.EIO, "Check the disk.")],
+)  # fmt: skip
+def test_a_file_that_does_not_read_is_told_with_what_to_do(number, mend):
+    assert how_to_read(OSError(number, "")) == mend
