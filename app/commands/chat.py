@@ -80,7 +80,8 @@ def chat(
     chosen = plan(options.as_settings(given, sets))
     session_id = _resumed(chosen, resume)
     reason = plain_reason()
-    if not is_terminal(sys.stdin) and not (plain or a11y):
+    by_line = (plain or a11y) and sys.stdin is not None  # pyright: ignore[reportUnnecessaryComparison]  closed with <&-
+    if not is_terminal(sys.stdin) and not by_line:
         return _once(chosen, session_id, trace)
     from app.launcher import supervise
 

@@ -30,13 +30,13 @@ def settings(
     profiles = load_profiles(now.config_dir)
     if now.model.profile in profiles:
         now, sources = load_settings(given, profiles[now.model.profile].settings)
-    wanted = [full_name(name)] if name else list(KNOWN)
+    wanted = [full_name(name)] if name is not None else list(KNOWN)
     if as_json:
         table = {one: _as_json(KNOWN[one], sources[one], profiles) for one in wanted}
         write_data(json.dumps(table, default=str) + "\n")
         return OK
     lines = [line for one in wanted for line in _lines(KNOWN[one], sources[one], profiles)]
-    if not name:
+    if name is None:
         path = now.config_dir / "settings.toml"
         lines += ["", "Weakest first: default, profile, user file, environment, command line."]
         lines += [f"The user file is {path}{'' if path.exists() else ' (none yet)'}."]

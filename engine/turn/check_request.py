@@ -90,6 +90,6 @@ def _check_bias(sampling: Sampling, num_ids: int) -> None:
             )
         if not -MOST_BIAS <= bias <= MOST_BIAS:  # true for NaN as well
             raise RequestError(
-                f"'logit_bias' of the id {token_id} is {bias}, expected {-MOST_BIAS:g} to "
-                f"{MOST_BIAS:g}."
+                f"'logit_bias' of the id {token_id} is {bias}, expected {-MOST_BIAS:,.0f} to "
+                f"{MOST_BIAS:,.0f}."
             )

@@ -110,6 +110,9 @@ def test_ctrl_c_while_modules_load_is_no_traceback(environment, wait_ms):
 
 def test_settings_that_no_reader_survives_are_refused(qwen38, tmp_path):
     (tmp_path / "config").mkdir()
+    assert b"There is no setting ''." in qwen38("settings", "").stderr
+    (tmp_path / "config" / "settings.toml").write_bytes(b"a = 1 # \xff")
+    assert b"settings.toml does not read: it is no UTF-8 at byte 8." in qwen38("settings").stderr
     for text, words in (
         ("a=" + "[" * 100_000, b"nested too deep"),
         ("[sampling]\nseed = " + "9" * 5000, b"does not read"),

@@ -1,6 +1,7 @@
 """What is piped into the chat: one message, or with --plain a message a line."""
 
 import json
+import os
 
 import pytest
 
@@ -56,3 +57,10 @@ def test_bytes_that_are_no_utf_8_are_replaced_and_that_is_said(scripted):
 def test_an_empty_pipe_is_an_empty_talk(scripted):
     done = scripted([], "chat", "--plain", input=b"")
     assert (done.returncode, done.stdout) == (0, b"")
+
+
+@pytest.mark.parametrize("option", ["--plain", "--a11y"])
+def test_without_a_stdin_there_is_no_prompt(scripted, option):
+    done = scripted([], "chat", option, preexec_fn=lambda: os.close(0))
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"Request: There is no prompt.")
