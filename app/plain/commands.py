@@ -55,6 +55,7 @@ def _help(_state: PlainState, _argument: str) -> None:
 
 
 def _new(state: PlainState, _argument: str) -> None:
+    state.session.expect_kept()
     state.go_to(state.new_session())
     say("A new conversation.")
 
@@ -66,6 +67,7 @@ def _resume(state: PlainState, argument: str) -> None:
         raise SessionError("There is no conversation to go on with yet.", "Send a message.")
     if state.session.id.startswith(wanted):
         raise SessionError("You are in that conversation.", "See /sessions for others.")
+    state.session.expect_kept()
     state.go_to(state.store.open(wanted))
     say(f"{state.session.title}: {len(state.session.path_messages())} messages.")
 

@@ -54,6 +54,7 @@ def export_to(session: Session, path: Path, kind: str = "", *, replace: bool = F
         raise SessionError(
             f"{path} cannot be written: {problem.strerror}.", how_to_write(problem)
         ) from None
+    session.exported_leaf = session.leaf
     return path.absolute()
 
 

@@ -35,6 +35,7 @@ class SessionCommands:
     def _new(self, argument: str) -> None:
         del argument
         if is_free(self._window, self._chat):
+            self._chat.session.expect_kept()
             self._chat.begin_new()
 
     def _resume(self, argument: str) -> None:
@@ -43,6 +44,7 @@ class SessionCommands:
         elif self._chat.is_busy:
             raise RequestError("An answer is in progress.", "Stop it first with Esc.")
         else:
+            self._chat.session.expect_kept()
             self._chat.resume(argument)
 
     def _sessions(self, argument: str) -> None:
@@ -58,6 +60,8 @@ class SessionCommands:
             return
         self._window.keep_draft()
         try:
+            if session_id != self._chat.session.id:
+                self._chat.session.expect_kept()
             self._chat.resume(session_id)
         except EngineError as error:
             self._chat.tell_error(error)

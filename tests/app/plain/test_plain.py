@@ -94,6 +94,20 @@ def test_commands_do_what_they_say(state, capfd, tmp_path):
     assert target.read_text().startswith("# hello")
 
 
+def test_a_conversation_that_the_disk_refused_is_not_left_before_it_is_elsewhere(
+    state, capfd, tmp_path
+):
+    (tmp_path / "sessions").write_text("a file in the place of the folder")
+    now = state()
+    target = tmp_path / "talk.md"
+    talk(now, ListReader("hello", "/new", f"/export {target}", "/new", "/quit"))
+    errors = capfd.readouterr().err
+    assert errors.count("is not on disk (Not a directory) and would be lost. Write it else") == 1
+    assert errors.index("would be lost") < errors.index("Written to")
+    assert errors.index("Written to") < errors.index("A new conversation.")
+    assert "hello" in target.read_text()
+
+
 def test_thinking_is_asked_for_and_kept(state, capfd):
     now = state(Script(thinking="let me see"))
     talk(now, ListReader("hello", "/think", "hello"))
