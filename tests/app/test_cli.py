@@ -62,7 +62,7 @@ def test_usage_errors_are_one_sentence(qwen38):
         (("run", "hi", "--jsno"), "No such option: --jsno. Did you mean '--json'? See "),
         (("run", "hi", "--seed"), "Option '--seed' requires an argument."),
         (("rnu",), "No such command 'rnu'. Did you mean 'run'?"),
-        (("sessions", "exprot"), "No such command 'exprot'. Did you mean 'export'?"),
+        (("sessions", "epxort"), "No such command 'epxort'. Did you mean 'export'?"),
         (("volcano",), "No such command 'volcano'. See "),
         (("bench", "round", "--context", "0"), "Invalid value for '--context': "),
     ):

@@ -18,9 +18,9 @@ COMMANDS = ("new", "now", "export", "profile", "resume", "find", "stop", "compar
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("exprt", "export"), ("nwe", "new"), ("porfile", "profile"), ("prof", "profile"),
-     ("res", "resume"), ("f", "find"), ("stopp", "stop"),
-     ("comapare", "compare"), ("stoop", "stop")],
+    [("exprt", "export"), ("enw", "new"), ("rpofile", "profile"), ("prof", "profile"),
+     ("res", "resume"), ("f", "find"), ("stoop", "stop"),
+     ("cmopare", "compare"), ("stoo", "stop")],
 )  # fmt: skip
 def test_a_slip_of_the_hand_and_a_beginning_are_understood(typed, meant):
     assert did_you_mean(typed, COMMANDS) == f"Did you mean '{meant}'?"
