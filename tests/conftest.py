@@ -1,12 +1,11 @@
-"""What tests of every part share."""
+"""How many threads compute is the process's: each file of tests leaves what it found."""
 
 import pytest
 import torch
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def same_threads_afterwards():
-    """Give the next module the threads that this one began with: an engine sets its own number."""
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
@@ -14,5 +13,5 @@ def same_threads_afterwards():
 
 @pytest.fixture(scope="module")
 def one_thread(same_threads_afterwards):
-    """Compute on one thread, as engines of small models do."""
+    """What the engine takes for a model of the demo's size."""
     torch.set_num_threads(1)

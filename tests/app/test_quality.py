@@ -9,8 +9,6 @@ from app.command_line import with_left_out_values
 from tests.engine.model.checkpoints import TINY, random_tensors, write_checkpoint
 from tests.fakes.model import write_text_files
 
-pytestmark = pytest.mark.usefixtures("same_threads_afterwards")
-
 CONFIG = replace(TINY, vocab_size=320, eos_ids=(302,))
 
 

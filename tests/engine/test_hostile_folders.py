@@ -28,8 +28,6 @@ from engine.settings.declared import ModelSettings, Settings
 from tests.engine.model.checkpoints import TINY, random_tensors, write_checkpoint
 from tests.fakes.model import write_text_files
 
-pytestmark = pytest.mark.usefixtures("same_threads_afterwards")
-
 CONFIG = replace(TINY, vocab_size=320, eos_ids=(302,))
 INDEX, SHARD, OTHER = "model.safetensors.index.json", "layers-0.safetensors", "layers-1.safetensors"
 GATE = "model.language_model.layers.0.mlp.gate_proj.weight"

@@ -29,8 +29,6 @@ from tests.engine.model.checkpoints import TINY, write_checkpoint
 from tests.engine.model.layouts import CHOICES, write_layout
 from tests.fakes.model import run, write_text_files
 
-pytestmark = pytest.mark.usefixtures("same_threads_afterwards")
-
 CONFIG = replace(TINY, vocab_size=320, eos_ids=(302,))
 SETTINGS = Settings(model=ModelSettings(device="cpu", threads=1, context_tokens=256))
 HELLO = Request(

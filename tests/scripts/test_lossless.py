@@ -17,7 +17,7 @@ SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4))
 
 
 @pytest.fixture
-def said(monkeypatch, capsys, same_threads_afterwards):
+def said(monkeypatch, capsys):
     """Run it on a shape of four layers; its exit status and its words."""
 
     def run():

@@ -27,8 +27,6 @@ from engine.text.tokenizer import Tokenizer
 from tests.engine.model.checkpoints import TINY, random_tensors, write_checkpoint
 from tests.fakes.model import write_text_files
 
-pytestmark = pytest.mark.usefixtures("same_threads_afterwards")
-
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG = replace(TINY, vocab_size=320, eos_ids=(302,))
 SETTINGS = Settings(model=ModelSettings(device="cpu", threads=1))

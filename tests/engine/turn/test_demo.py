@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.draft.prices import Prices, shipped_prices
+from engine.draft.price_table import shipped_prices
+from engine.draft.prices import Prices
 from engine.draft.routed import Routing
 from engine.locate import Choice
 from engine.open import open_engine
@@ -22,7 +23,7 @@ QUESTIONS = ("hello", "what is a glacier?", "can you give an example?")
 
 
 @pytest.fixture(scope="module")
-def engine(same_threads_afterwards):
+def engine():
     chosen = Choice(FOLDER, get_profile("demo", load_profiles()), is_demo=True)
     settings = Settings(model=ModelSettings(device="cpu", threads=1))
     engine = open_engine(chosen, settings, None, threading.Event())
