@@ -94,7 +94,7 @@ class KernelMtp(Mtp):
         self._load(hidden, (token_id,), state.length)
         shape = (num_tokens, context_class(end))
         self._run(state, ("draft", *shape), partial(self._propose, *shape, state))
-        return [int(one) for one in self._proposed[:num_tokens].cpu()]
+        return self._proposed[:num_tokens].tolist()
 
     def _run(
         self, state: DraftState, key: tuple[str | int, ...], launch: Callable[[], None]

@@ -7,10 +7,11 @@ from functools import cache
 import pytest
 
 from engine.draft.calibration import Calibration
+from engine.draft.market import Proposal
 from engine.draft.ngrams import NgramIndex
 from engine.draft.price_table import PriceTable, shipped_prices
 from engine.draft.prices import Prices
-from engine.draft.router import Proposal, Router
+from engine.draft.router import Router
 
 NUM_TOKENS = 1500
 H200 = shipped_prices("sm_90", "nvfp4")
