@@ -26,6 +26,17 @@ def _times(x, y) -> tl.tensor:
     return (x.to(tl.float32) * y.to(tl.float32)).to(tl.bfloat16)
 
 
+@triton.jit
+def _stored(x, scales_ptr, group, is_k, HAS_CODES: constexpr) -> tl.tensor:
+    """Round bf16 numbers to the bytes of e4m3 codes where those are stored; see `to_codes`."""
+    if not HAS_CODES:
+        return x
+    scaled = x.to(tl.float32) * tl.div_rn(1.0, tl.load(scales_ptr + group, mask=is_k, other=1.0))
+    bounded = tl.minimum(tl.maximum(scaled, -448.0), 448.0)
+    bounded = tl.where(tl.abs(scaled) < float("inf"), bounded, float("nan"))
+    return bounded.to(tl.float8e4nv).to(tl.uint8, bitcast=True)
+
+
 @triton.jit(do_not_specialize=["num_rows", "num_positions", "capacity"])
 def attention_prep_kernel(
     q_ptr,  # bf16 [T, H * 2 D]: values, then gates, per head
@@ -37,8 +48,10 @@ def attention_prep_kernel(
     sin_ptr,  # bf16 [positions, R]
     start_ptr,  # int32 [1]
     depths_ptr,  # int32 [>= T]
-    keys_ptr,  # bf16 [G, capacity, D]
-    values_ptr,  # bf16 [G, capacity, D]
+    keys_ptr,  # bf16 [G, capacity, D], or e4m3 as bytes
+    values_ptr,  # bf16 [G, capacity, D], as keys
+    key_scales_ptr,  # fp32 [G]
+    value_scales_ptr,  # fp32 [G]
     out_ptr,  # bf16 [T, H, D]
     num_rows,
     num_positions,
@@ -56,6 +69,7 @@ def attention_prep_kernel(
     HALF: constexpr,
     ROWS: constexpr,
     HAS_DEPTHS: constexpr,
+    HAS_CODES: constexpr,
     OVERLAP: constexpr,
 ) -> None:
     """Normalise and rotate a query head into `out`, or a key head into its slot with its value."""
@@ -123,6 +137,10 @@ def attention_prep_kernel(
     tl.store(out_at + cols, passed, mask=q_mask & (cols >= 2 * HALF))
     tl.store(out_at + near, turned_near, mask=q_mask & (near < HALF))
     tl.store(out_at + far, turned_far, mask=q_mask & (near < HALF))
+    passed = _stored(passed, key_scales_ptr, group, is_k, HAS_CODES)
+    turned_near = _stored(turned_near, key_scales_ptr, group, is_k, HAS_CODES)
+    turned_far = _stored(turned_far, key_scales_ptr, group, is_k, HAS_CODES)
+    value = _stored(value, value_scales_ptr, group, is_k, HAS_CODES)
     tl.store(keys_at + cols, passed, mask=stored & (cols >= 2 * HALF))
     tl.store(keys_at + near, turned_near, mask=stored & (near < HALF))
     tl.store(keys_at + far, turned_far, mask=stored & (near < HALF))
