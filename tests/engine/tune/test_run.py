@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from engine import tiles
-from engine import tune as tuning
+from engine.check.families import RedKernelError, sizes_of
 from engine.errors import OutputError, RequestError
-from engine.families import RedKernelError, sizes_of
 from engine.model.config import SHAPES
-from engine.tune_entries import Outcome, groups_of
-from engine.user_tiles import table_path
+from engine.tune import run as tuning
+from engine.tune import tiles
+from engine.tune.entries import Outcome, groups_of
+from engine.tune.user_tiles import table_path
 from kernels.common.family import load_families
 from tests.fakes import family as fake
 

@@ -6,10 +6,10 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from engine import bench_model
-from engine import bench_prefill as bench
+from engine.bench import model
+from engine.bench import prefill as bench
+from engine.compute_path import ComputePath, KernelError
 from engine.errors import MemoryPlanError, RequestError
-from engine.linear_path import KernelError, LinearPath
 from engine.model import memory
 from engine.model.config import SHAPE_27B, SHAPE_DEMO, SHAPES, hybrid_layers
 from engine.model.footprint import weight_bytes
@@ -19,14 +19,14 @@ from engine.profile import load_profiles
 from engine.settings.declared import Settings
 
 FP8 = load_profiles()["fp8"]
-PACKED = LinearPath(Launching((9, 0)))
+PACKED = ComputePath(Launching((9, 0)))
 SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), num_mtp_layers=0, vocab_size=512)
 
 
 @pytest.fixture
 def measure(monkeypatch):
     """Bench a small packed model: ``measure([tokens, ...])``."""
-    monkeypatch.setattr(bench, "choose_linear_path", lambda *_: PACKED)
+    monkeypatch.setattr(bench, "choose_compute_path", lambda *_: PACKED)
     monkeypatch.setitem(SHAPES, "demo", SMALL)
 
     def call(lengths, shape="demo", repetitions=1):
@@ -75,7 +75,7 @@ def test_a_prompt_that_reads_twice_to_two_tokens_is_refused(measure, monkeypatch
 def test_what_does_not_fit_is_refused_with_the_numbers(measure, monkeypatch):
     monkeypatch.setattr(memory, "available_bytes", lambda _: 1000)
     drawn = []
-    monkeypatch.setattr(bench_model, "random_model", lambda *_, **__: drawn.append(1))
+    monkeypatch.setattr(model, "random_model", lambda *_, **__: drawn.append(1))
     with pytest.raises(MemoryPlanError, match=r"of 4,096 tokens .* shorter prompt with --tokens"):
         measure([256, 4096])
     assert not drawn

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from engine.check import Build, check_family
+from engine.check.run import Build, check_family
 from engine.errors import EngineError, RequestError, nearest
 from engine.model.config import ModelConfig
 from kernels import FAMILY_MODULES

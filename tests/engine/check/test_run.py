@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from engine.check import check_family, render, run_checks
+from engine.check.run import check_family, render, run_checks
 from kernels.common.family import Law, Op
 from kernels.common.verdict import Finding, Report
 from kernels.norm import cases
@@ -53,8 +53,8 @@ def test_only_device_code_is_compared_with_the_model(report):
 
 def test_progress_sees_every_finding(monkeypatch):
     seen: list[Finding] = []
-    monkeypatch.setattr("engine.check.load_families", lambda names: (SMALL,))
-    monkeypatch.setattr("engine.check._check_interpreted", lambda family: iter(()))
+    monkeypatch.setattr("engine.check.run.load_families", lambda names: (SMALL,))
+    monkeypatch.setattr("engine.check.run._check_interpreted", lambda family: iter(()))
     report = run_checks(["norm"], "cpu", seen.append)
     assert tuple(seen) == report.findings
 
@@ -114,7 +114,7 @@ def test_a_broken_law_is_red():
 
 def test_a_dead_child_process_is_red(monkeypatch):
     family = dataclasses.replace(SMALL, name="nrom")
-    monkeypatch.setattr("engine.check.load_families", lambda names: (family,))
+    monkeypatch.setattr("engine.check.run.load_families", lambda names: (family,))
     report = run_checks(["nrom"], "cpu")
     assert not report.ok
     assert "no kernel family nrom" in (report.red[0].fault or "")

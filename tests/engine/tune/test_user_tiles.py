@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from engine import tiles
 from engine.model import norms
-from engine.tiles import read_table, tile_notice
-from engine.user_tiles import parse_table, table_path, to_toml, write_user_table
+from engine.tune import tiles
+from engine.tune.tiles import read_table, tile_notice
+from engine.tune.user_tiles import parse_table, table_path, to_toml, write_user_table
 from kernels.common.family import load_families
 from kernels.norm.tile import NormTile, lookup
 

@@ -9,9 +9,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engine.bench_model import any_ids
+from engine.bench.model import any_ids
+from engine.compute_path import KernelError
 from engine.draft.draft import Draft
-from engine.linear_path import KernelError
 from engine.model.decoder import Model
 from engine.records import PHASES
 from engine.turn.choice import TokenChooser

@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.families import sizes_of
+from engine.check.families import sizes_of
 from engine.model.config import SHAPES
-from engine.tiles import TABLES, shipped_table
+from engine.tune.tiles import TABLES, shipped_table
 from kernels.common.family import load_families
 
 MODELS = [sizes_of(name, config) for name, config in SHAPES.items()]

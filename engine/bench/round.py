@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.bench_drafts import time_drafts, tokens_for
-from engine.bench_model import BenchModel, Progress, draw_model
+from engine.bench.drafts import time_drafts, tokens_for
+from engine.bench.launches import Kernels, watch_kernels
+from engine.bench.model import BenchModel, Progress, draw_model
+from engine.bench.replay import Replay, Replayed
+from engine.compute_path import KernelError, choose_compute_path
 from engine.errors import RequestError
-from engine.launches import Kernels, watch_kernels
-from engine.linear_path import KernelError, choose_linear_path
 from engine.model.config import config_of_shape
 from engine.profile import Profile
 from engine.records import PHASES
-from engine.replay import Replay, Replayed
 from engine.settings.declared import Settings
 from engine.turn.verify import Verifier
 from kernels.common.tree import MAX_NODES
@@ -106,7 +106,7 @@ def bench_round(
     # one record of plain decode serves both tables
     num_decoded = max(max(rows) * num_rounds, tokens_for(num_repetitions))
     num_tokens = context_tokens + num_decoded
-    path = choose_linear_path(settings, device)
+    path = choose_compute_path(settings, device)
     bench = draw_model(
         shape, profile, path, device=device, num_tokens=num_tokens,
         smaller="a smaller --context", progress=progress, num_conversations=2,

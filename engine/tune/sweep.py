@@ -12,9 +12,9 @@ from functools import partial
 
 import torch
 
-from engine.families import RedKernelError, first_fault, prove
-from engine.measure import cache_bytes
-from engine.tune_entries import Entry, Outcome, ratio
+from engine.check.families import RedKernelError, first_fault, prove
+from engine.machine.measure import cache_bytes
+from engine.tune.entries import Entry, Outcome, ratio
 from kernels.common.case import Case, Tensors
 from kernels.common.compare import different_bits
 from kernels.common.problem import Problem, Tile

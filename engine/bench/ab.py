@@ -14,16 +14,16 @@ from typing import Any
 
 import torch
 
-from engine.bench_model import Progress, draw_model
-from engine.bench_round import expect_rows
+from engine.bench.model import Progress, draw_model
+from engine.bench.replay import Replay
+from engine.bench.round import expect_rows
+from engine.bench.switches import Flip, Switch, relaunched, word
+from engine.compute_path import ComputePath, choose_compute_path
 from engine.errors import RequestError
-from engine.linear_path import LinearPath, choose_linear_path
 from engine.model.config import config_of_shape
 from engine.model.decoder import Model
 from engine.profile import Profile
-from engine.replay import Replay
 from engine.settings.declared import Settings
-from engine.switches import Flip, Switch, relaunched, word
 from engine.turn.verify import Verifier
 
 NUM_PASSES = 8
@@ -48,7 +48,7 @@ class _Side:
 
     name: str
     value: bool
-    path: LinearPath
+    path: ComputePath
     verifier: Verifier
     passes: list[list[float]]
 
@@ -84,7 +84,7 @@ def bench_ab(
     """
     config_of_shape(shape)
     expect_rows([num_rows])
-    path = choose_linear_path(settings, device)
+    path = choose_compute_path(settings, device)
     if not path.is_packed:
         raise RequestError(
             f"'{flip.switch.name}' changes nothing here: {path.description}.",
@@ -160,7 +160,7 @@ def spread_of_halves(passes: Sequence[Sequence[float]]) -> float:
     return found
 
 
-def _side(name: str, switch: Switch, value: bool, model: Model, path: LinearPath) -> _Side:
+def _side(name: str, switch: Switch, value: bool, model: Model, path: ComputePath) -> _Side:
     assert path.launching is not None
     launching = switch.apply(path.launching, value)
     own = replace(path, launching=launching)

@@ -1,4 +1,4 @@
-"""How matrix products run on this machine: the kernels over packed weights, or the reference."""
+"""The path that computes on this machine: kernels over packed weights, or the reference."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +16,7 @@ from engine.model.kernel_model import KernelModel
 from engine.model.packed import crossovers_of
 from engine.model.packing import Launching, Packer
 from engine.settings.declared import Settings
-from engine.tiles import read_table
+from engine.tune.tiles import read_table
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
 from engine.turn.machine import Machine
@@ -38,7 +38,7 @@ class KernelError(EngineError):
 
 
 @dataclass(frozen=True, slots=True)
-class LinearPath:
+class ComputePath:
     """The decision, once a load.
 
     Attributes:
@@ -81,8 +81,8 @@ class LinearPath:
         return kind(model.config, model.weights.part_bytes)
 
 
-def choose_linear_path(settings: Settings, device: str) -> LinearPath:
-    """Decide how products run; on a GPU compiled kernels are kept beside the sessions.
+def choose_compute_path(settings: Settings, device: str) -> ComputePath:
+    """Decide which path computes; on a GPU compiled kernels are kept beside the sessions.
 
     Args:
         settings: the section ``kernels`` and the data folder are read.
@@ -103,12 +103,12 @@ def choose_linear_path(settings: Settings, device: str) -> LinearPath:
             raise SettingsError(
                 f"'kernels.linear' is 'skinny', but {because}.", f"Set it to 'auto', or {other}."
             )
-        return LinearPath(why_not=path.reason if device == "cuda" else "")
+        return ComputePath(why_not=path.reason if device == "cuda" else "")
     assert facts.capability is not None
     overlap = dispatch("overlap", facts, 1, settings.kernels).kernel == "on"
     graphs = dispatch("launch", facts, 1, settings.kernels).kernel == "graph"
     rows = read_table("linear", facts.capability)
-    return LinearPath(
+    return ComputePath(
         Launching(
             facts.capability,
             rows,
@@ -206,7 +206,7 @@ def read_chunks(model: Model, memory: Memory) -> None:
             model.prefill((0,) * num_rows, memory.state)
 
 
-def describe_paths(path: LinearPath) -> str:
+def describe_paths(path: ComputePath) -> str:
     """Say which kernel multiplies how many rows, for `doctor`."""
     launching = path.launching
     if launching is None:

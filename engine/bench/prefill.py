@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import torch
 
-from engine.bench_model import BenchModel, Progress, any_ids, draw_model
+from engine.bench.model import BenchModel, Progress, any_ids, draw_model
+from engine.compute_path import KernelError, choose_compute_path
 from engine.errors import RequestError
-from engine.linear_path import KernelError, choose_linear_path
 from engine.model.config import ModelConfig, config_of_shape
 from engine.model.decoder import Model
 from engine.model.state import State
@@ -92,7 +92,7 @@ def bench_prefill(
     """
     config = config_of_shape(shape)
     _expect_lengths(lengths, config)
-    path = choose_linear_path(settings, device)
+    path = choose_compute_path(settings, device)
     longest = max(lengths)
     bench = draw_model(
         shape, profile, path, device=device, num_tokens=longest, hidden_tokens=longest,

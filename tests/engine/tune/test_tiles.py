@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from engine.model import norms
-from engine.tiles import TABLES, forget_tables, read_table, tile_notice
+from engine.tune.tiles import TABLES, forget_tables, read_table, tile_notice
 from kernels.norm.tile import NormTile, lookup
 
 

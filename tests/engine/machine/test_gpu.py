@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.gpu import read_gpu
+from engine.machine.gpu import read_gpu
 
 
 class FakeError(Exception):

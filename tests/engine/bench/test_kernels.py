@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine import bench_kernels as bench
-from engine import machine_facts
+from engine.bench import kernels as bench
+from engine.check.families import RedKernelError, choose_families
 from engine.errors import MemoryPlanError, RequestError
-from engine.families import RedKernelError, choose_families
+from engine.machine import facts
 from kernels.common.family import load_families
 from kernels.common.peers import Peer, library_copy
 from kernels.common.problem import Bar, case_calls
@@ -234,7 +234,7 @@ def test_clocks_are_what_the_driver_tells(monkeypatch):
         "nvmlDeviceGetHandleByIndex": lambda index: index, "nvmlDeviceGetClockInfo": clock,
         "nvmlDeviceGetMaxClockInfo": clock, "nvmlDeviceGetTemperature": lambda handle, kind: 40,
     })  # fmt: skip
-    monkeypatch.setitem(machine_facts.sys.modules, "pynvml", nvml)
-    assert machine_facts.read_clocks() == {"sm_mhz": 1980, "max_sm_mhz": 1980, "temperature_c": 40}
-    monkeypatch.setitem(machine_facts.sys.modules, "pynvml", None)
-    assert machine_facts.read_clocks() == {}
+    monkeypatch.setitem(facts.sys.modules, "pynvml", nvml)
+    assert facts.read_clocks() == {"sm_mhz": 1980, "max_sm_mhz": 1980, "temperature_c": 40}
+    monkeypatch.setitem(facts.sys.modules, "pynvml", None)
+    assert facts.read_clocks() == {}

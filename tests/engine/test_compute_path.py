@@ -7,19 +7,19 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from engine import bench_round as bench
-from engine import linear_path
+from engine import compute_path
 from engine import open as opening
-from engine.errors import CheckpointError, SettingsError
-from engine.fit import need_of
-from engine.linear_path import (
+from engine.bench import round as bench
+from engine.compute_path import (
+    ComputePath,
     KernelError,
-    LinearPath,
-    choose_linear_path,
+    choose_compute_path,
     describe_paths,
     run_rounds,
     warm_up,
 )
+from engine.errors import CheckpointError, SettingsError
+from engine.fit import need_of
 from engine.locate import Choice, choose
 from engine.model.config import SHAPE_DEMO
 from engine.model.footprint import weight_bytes
@@ -33,18 +33,18 @@ from kernels.common.nvrtc import CompileError
 from tests.engine.model.checkpoints import TINY, write_checkpoint
 from tests.fakes.model import run, write_text_files
 
-PACKED = LinearPath(Launching((9, 0)))
+PACKED = ComputePath(Launching((9, 0)))
 PROFILES = load_profiles()
 
 
 @pytest.fixture
 def gpu(monkeypatch):
     """A GPU of a capability, whose compiler works: ``gpu((9, 0))``."""
-    monkeypatch.setattr(linear_path.nvrtc, "keep_in", lambda folder: None)
-    monkeypatch.setattr(linear_path.skinny_launch, "cubin", lambda *args: b"")
-    linear_path.why_kernels_do_not_run.cache_clear()
+    monkeypatch.setattr(compute_path.nvrtc, "keep_in", lambda folder: None)
+    monkeypatch.setattr(compute_path.skinny_launch, "cubin", lambda *args: b"")
+    compute_path.why_kernels_do_not_run.cache_clear()
     yield lambda one: monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: one)
-    linear_path.why_kernels_do_not_run.cache_clear()
+    compute_path.why_kernels_do_not_run.cache_clear()
 
 
 def wanting(linear: str, *, overlap: bool = False) -> Settings:
@@ -52,17 +52,17 @@ def wanting(linear: str, *, overlap: bool = False) -> Settings:
 
 
 def test_a_cpu_runs_the_reference_in_silence():
-    assert choose_linear_path(wanting("auto"), "cpu") == LinearPath()
-    assert choose_linear_path(wanting("reference"), "cpu") == LinearPath()
+    assert choose_compute_path(wanting("auto"), "cpu") == ComputePath()
+    assert choose_compute_path(wanting("reference"), "cpu") == ComputePath()
     with pytest.raises(SettingsError, match="'kernels.linear' is 'skinny', but the model runs on"):
-        choose_linear_path(wanting("skinny"), "cpu")
+        choose_compute_path(wanting("skinny"), "cpu")
 
 
 @pytest.mark.parametrize("capability", [(9, 0), (12, 1)])
 @pytest.mark.parametrize("wanted", ["auto", "skinny"])
 def test_a_gpu_that_runs_the_kernels_takes_them(gpu, capability, wanted):
     gpu(capability)
-    path = choose_linear_path(wanting(wanted, overlap=True), "cuda")
+    path = choose_compute_path(wanting(wanted, overlap=True), "cuda")
     assert (path.launching.capability, path.launching.overlap) == (capability, True)
     assert path.is_packed
     assert "overlapped" in path.description
@@ -71,7 +71,7 @@ def test_a_gpu_that_runs_the_kernels_takes_them(gpu, capability, wanted):
 
 def test_the_reference_is_a_setting(gpu):
     gpu((9, 0))
-    path = choose_linear_path(wanting("reference"), "cuda")
+    path = choose_compute_path(wanting("reference"), "cuda")
     assert not path.is_packed
     assert path.new_packer() is None
     assert "'reference'" in path.why_not == describe_paths(path)
@@ -79,11 +79,11 @@ def test_the_reference_is_a_setting(gpu):
 
 def test_an_old_gpu_falls_back_and_says_why(gpu):
     gpu((8, 6))
-    path = choose_linear_path(wanting("auto"), "cuda")
+    path = choose_compute_path(wanting("auto"), "cuda")
     assert not path.is_packed
     assert "compute capability 9.0 or later, and this one has 8.6" in path.why_not
     with pytest.raises(SettingsError, match="this one has 8.6"):
-        choose_linear_path(wanting("skinny"), "cuda")
+        choose_compute_path(wanting("skinny"), "cuda")
 
 
 def test_a_missing_compiler_falls_back_and_says_why(gpu, monkeypatch):
@@ -92,8 +92,8 @@ def test_a_missing_compiler_falls_back_and_says_why(gpu, monkeypatch):
     def refuse(*args):
         raise CompileError("CUDA kernels cannot be compiled: no cuda; install cuda-core")
 
-    monkeypatch.setattr(linear_path.skinny_launch, "cubin", refuse)
-    path = choose_linear_path(wanting("auto"), "cuda")
+    monkeypatch.setattr(compute_path.skinny_launch, "cubin", refuse)
+    path = choose_compute_path(wanting("auto"), "cuda")
     assert path.why_not.endswith("install cuda-core.")
 
 
@@ -160,7 +160,7 @@ def packed_engine(tmp_path, monkeypatch):
     config = replace(TINY, vocab_size=320, eos_ids=(302,))
     folder = write_text_files(write_checkpoint(tmp_path / "model", config, fp8=True))
     settings = Settings(model=ModelSettings(device="cpu", threads=1, context_tokens=256))
-    monkeypatch.setattr(opening, "choose_linear_path", lambda *_: PACKED)
+    monkeypatch.setattr(opening, "choose_compute_path", lambda *_: PACKED)
     before = torch.get_num_threads()
     engine = opening.open_engine(
         Choice(folder, PROFILES["fp8"], is_demo=False), settings, None, threading.Event()
@@ -191,7 +191,7 @@ def test_an_engine_over_packed_weights_answers_the_same_with_and_without_drafts(
 @pytest.mark.parametrize("name", ["fp8", "nvfp4", "balanced"])
 def test_bench_round_counts_the_bytes_of_packed_weights(name, monkeypatch):
     profile = PROFILES[name]
-    monkeypatch.setattr(bench, "choose_linear_path", lambda *_: PACKED)
+    monkeypatch.setattr(bench, "choose_compute_path", lambda *_: PACKED)
     result = bench.bench_round(
         "demo", profile, [1, 2], device="cpu", context_tokens=16, num_repetitions=1,
         progress=lambda _: None, settings=Settings(),

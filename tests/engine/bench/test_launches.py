@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from engine import launches
+from engine.bench import launches
 
 
 def event(name, start, end, device="CUDA"):

@@ -35,7 +35,7 @@ reference against itself is no check."""
 MAX_FAULTS_SHOWN = 12
 """Faults that `render` spells out: one broken kernel is red in every case alike."""
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 """Folder that holds `engine` and `kernels`; the child process imports from it."""
 
 
@@ -119,7 +119,7 @@ def _all_findings(families: Sequence[Family], device: Device) -> Iterator[Findin
 
 def _check_interpreted(family: str) -> Iterator[Finding]:
     """Check a family in a child process that interprets; its death is a finding too."""
-    command = [sys.executable, "-m", "engine.check_interpreter", family]
+    command = [sys.executable, "-m", "engine.check.interpreter", family]
     environment = child_environment({"TRITON_INTERPRET": "1"})
     with (
         tempfile.TemporaryFile("w+") as errors,

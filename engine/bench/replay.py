@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.bench_model import any_ids
+from engine.bench.model import any_ids
 from engine.draft.draft import Draft
 from engine.model.decoder import Model
 from engine.model.state import Snapshot, State

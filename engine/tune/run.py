@@ -1,6 +1,6 @@
 """Sweep the launch tiles of this GPU and write what is faster into the person's own tables.
 
-Only what holds is written (`tune_sweep.py`). Entries that share a reduction order are written
+Only what holds is written (`sweep.py`). Entries that share a reduction order are written
 together, so that a later program's own table cannot mix another order under them.
 """
 
@@ -13,12 +13,12 @@ from typing import Any
 import torch
 
 from engine.errors import RequestError
-from engine.machine_facts import machine_facts, now, read_clocks
-from engine.measure import launch_time, read_bandwidth_gbps
-from engine.tiles import forget_tables, read_table, shipped_table
-from engine.tune_entries import Entry, Outcome, groups_of
-from engine.tune_sweep import GroupSweep, Timer
-from engine.user_tiles import (
+from engine.machine.facts import machine_facts, now, read_clocks
+from engine.machine.measure import launch_time, read_bandwidth_gbps
+from engine.tune.entries import Entry, Outcome, groups_of
+from engine.tune.sweep import GroupSweep, Timer
+from engine.tune.tiles import forget_tables, read_table, shipped_table
+from engine.tune.user_tiles import (
     DamagedTableError,
     entry_of,
     parse_table,

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from engine.gpu import read_gpu
-from engine.measure import cache_bytes
+from engine.machine.gpu import read_gpu
+from engine.machine.measure import cache_bytes
 
 
 def machine_facts(device: str) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """Check one family in Triton's interpreter and print its findings, one JSON line each.
 
-The child process of `engine.check`; started with TRITON_INTERPRET=1. The exit code says whether
+The child process of `engine.check.run`; started with TRITON_INTERPRET=1. The exit code says whether
 the run came to its end, not whether it is green.
 """
 
 import sys
 
-from engine.check import check_family, to_json
+from engine.check.run import check_family, to_json
 from kernels.common import interpreter
 from kernels.common.family import load_families
 

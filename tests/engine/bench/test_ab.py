@@ -6,19 +6,19 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from engine import bench_ab as bench
-from engine.bench_ab import SideTiming, judge, spread_of_halves
+from engine.bench import ab as bench
+from engine.bench.ab import SideTiming, judge, spread_of_halves
+from engine.bench.switches import parse_switch
+from engine.compute_path import ComputePath
 from engine.errors import RequestError, SettingsError
-from engine.linear_path import LinearPath
 from engine.model.config import SHAPE_DEMO, SHAPES, hybrid_layers
 from engine.model.packing import Launching
 from engine.model.random import random_model
 from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings, Settings
-from engine.switches import parse_switch
 
 FP8 = load_profiles()["fp8"]
-PACKED = LinearPath(Launching((9, 0)))
+PACKED = ComputePath(Launching((9, 0)))
 SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), num_mtp_layers=0, vocab_size=512)
 GRAPHS_OFF = "kernels.graphs=off"
 
@@ -26,7 +26,7 @@ GRAPHS_OFF = "kernels.graphs=off"
 @pytest.fixture
 def compare(monkeypatch):
     """Compare on a small packed model: ``compare(rows=..., spoil=...)``."""
-    monkeypatch.setattr(bench, "choose_linear_path", lambda *_: PACKED)
+    monkeypatch.setattr(bench, "choose_compute_path", lambda *_: PACKED)
     monkeypatch.setitem(SHAPES, "demo", SMALL)
     monkeypatch.setattr(bench, "NUM_PASSES", 2)
 

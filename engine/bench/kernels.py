@@ -11,14 +11,14 @@ from typing import Any
 
 import torch
 
-from engine.check import check_family
+from engine.check.families import RedKernelError, build_of, prove, sizes_of
+from engine.check.run import check_family
 from engine.errors import MemoryPlanError, RequestError
-from engine.families import RedKernelError, build_of, prove, sizes_of
-from engine.machine_facts import machine_facts, now, read_clocks, version_of
-from engine.measure import cache_bytes, launch_time, read_bandwidth_gbps
+from engine.machine.facts import machine_facts, now, read_clocks, version_of
+from engine.machine.measure import cache_bytes, launch_time, read_bandwidth_gbps
 from engine.model.config import config_of_shape
 from engine.model.memory import available_bytes
-from engine.tiles import read_table
+from engine.tune.tiles import read_table
 from kernels.common.family import Family
 from kernels.common.peers import Peer
 from kernels.common.problem import Measured, Problem, Tile, Tunable

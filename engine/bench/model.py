@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from engine.compute_path import ComputePath
 from engine.errors import MemoryPlanError
-from engine.linear_path import LinearPath
-from engine.measure import read_bandwidth_gbps
+from engine.machine.measure import read_bandwidth_gbps
 from engine.model import footprint
 from engine.model.config import ModelConfig, config_of_shape
 from engine.model.decoder import Model
@@ -37,7 +37,7 @@ class BenchModel:
     """
 
     model: Model
-    path: LinearPath
+    path: ComputePath
     read_gb_s: float
     facts: dict[str, Any]
 
@@ -45,7 +45,7 @@ class BenchModel:
 def draw_model(
     shape: str,
     profile: Profile,
-    path: LinearPath,
+    path: ComputePath,
     *,
     device: str,
     num_tokens: int,
@@ -101,7 +101,7 @@ def any_ids(config: ModelConfig, number: int) -> list[int]:
 
 
 def _plan(
-    config: ModelConfig, profile: Profile, path: LinearPath, device: str, num_tokens: int
+    config: ModelConfig, profile: Profile, path: ComputePath, device: str, num_tokens: int
 ) -> MemoryPlan:
     formats = profile.formats if path.is_packed else HELD_FORMATS
     weights = footprint.weight_bytes(config, formats, packed=path.is_packed)
