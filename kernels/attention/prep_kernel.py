@@ -27,11 +27,9 @@ def _times(x, y) -> tl.tensor:
 
 
 @triton.jit
-def _stored(x, scales_ptr, group, is_k, HAS_CODES: constexpr) -> tl.tensor:
-    """Round bf16 numbers to the bytes of e4m3 codes where those are stored; see `to_codes`."""
-    if not HAS_CODES:
-        return x
-    scaled = x.to(tl.float32) * tl.div_rn(1.0, tl.load(scales_ptr + group, mask=is_k, other=1.0))
+def _codes(x, inverse_scale) -> tl.tensor:
+    """Round bf16 numbers to the bytes of e4m3 codes; see `to_codes`."""
+    scaled = x.to(tl.float32) * inverse_scale
     bounded = tl.minimum(tl.maximum(scaled, -448.0), 448.0)
     bounded = tl.where(tl.abs(scaled) < float("inf"), bounded, float("nan"))
     return bounded.to(tl.float8e4nv).to(tl.uint8, bitcast=True)
@@ -137,10 +135,12 @@ def attention_prep_kernel(
     tl.store(out_at + cols, passed, mask=q_mask & (cols >= 2 * HALF))
     tl.store(out_at + near, turned_near, mask=q_mask & (near < HALF))
     tl.store(out_at + far, turned_far, mask=q_mask & (near < HALF))
-    passed = _stored(passed, key_scales_ptr, group, is_k, HAS_CODES)
-    turned_near = _stored(turned_near, key_scales_ptr, group, is_k, HAS_CODES)
-    turned_far = _stored(turned_far, key_scales_ptr, group, is_k, HAS_CODES)
-    value = _stored(value, value_scales_ptr, group, is_k, HAS_CODES)
+    if HAS_CODES:  # a power of two has an exact inverse
+        inverse = tl.div_rn(1.0, tl.load(key_scales_ptr + group, mask=is_k, other=1.0))
+        passed, turned_near = _codes(passed, inverse), _codes(turned_near, inverse)
+        turned_far = _codes(turned_far, inverse)
+        inverse = tl.div_rn(1.0, tl.load(value_scales_ptr + group, mask=is_k, other=1.0))
+        value = _codes(value, inverse)
     tl.store(keys_at + cols, passed, mask=stored & (cols >= 2 * HALF))
     tl.store(keys_at + near, turned_near, mask=stored & (near < HALF))
     tl.store(keys_at + far, turned_far, mask=stored & (near < HALF))

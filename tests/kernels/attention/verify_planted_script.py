@@ -18,8 +18,8 @@ TREES = "random trees are the single steps of their rows"
 PATHS = "what is not on a row's path does not reach it"
 CLASSES = "no context class changes a bit"
 
-ROUNDED = "exp2_of(__fsub_rn(__fmul_rn(scores[m][n][2 * half], p.factor), offset))"
-FUSED = "exp2_of(__fmaf_rn(scores[m][n][2 * half], p.factor, -offset))"
+ROUNDED = "exp2_of(__fsub_rn(__fmul_rn(scores[m][n][2 * half], factor), offset))"
+FUSED = "exp2_of(__fmaf_rn(scores[m][n][2 * half], factor, -offset))"
 
 FAULTS = [
     # name, source, what it says, what it is made to say, what must turn red
