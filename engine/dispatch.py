@@ -23,9 +23,9 @@ Operation = Literal[
     "convolve a round", "delta rule of a round", "prepare heads of a round",
     "attention of a round", "choice of a round",
     "convolve a chunk", "delta rule of a chunk", "prepare heads of a chunk",
-    "attention of a chunk", "gate attention of a chunk",
+    "widen keys of a chunk", "attention of a chunk", "gate attention of a chunk",
 ]  # fmt: skip
-"""The first three are decisions about all others."""
+"""The first three are decisions about all others. Keys are widened where they are kept in 8 bits."""
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
@@ -113,6 +113,10 @@ _KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
         "kernels.attention.prep.attention_prep", "Triton",
         "norms, rotates and stores queries, keys and values in one launch",
     ),
+    "widen keys of a chunk": Chosen(
+        "kernels.attention.widen.attention_widen", "Triton",
+        "keys and values in 8 bits to the BF16 that the library attends to, a layer at a time",
+    ),
     "attention of a chunk": Chosen(
         "kernels.attention.prefill.attention_prefill", "library",
         "flash attention, causal from the lower right",
@@ -137,6 +141,7 @@ _REFERENCE: Mapping[Operation, str] = MappingProxyType({
     "convolve a chunk": "kernels.conv.reference.conv_reference",
     "delta rule of a chunk": "kernels.delta.reference.delta_chunk_reference",
     "prepare heads of a chunk": "kernels.attention.reference.rotate_reference",
+    "widen keys of a chunk": "kernels.attention.kv_codes.to_bf16",
     "attention of a chunk": "kernels.attention.reference.attention_reference",
     "gate attention of a chunk": "kernels.attention.reference.gate_reference",
 })  # fmt: skip

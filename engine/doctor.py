@@ -23,7 +23,7 @@ from engine.model.checkpoint import open_checkpoint
 from engine.model.config_file import read_config
 from engine.model.memory import available_bytes, plan_memory
 from engine.open import choose_device
-from engine.profile import load_profiles
+from engine.profile import kv_format_of, kv_format_set, load_profiles
 from engine.settings.declared import Settings
 from engine.text.tokenizer import Tokenizer
 
@@ -166,7 +166,10 @@ def _models(settings: Settings) -> Iterator[Finding]:
             yield _kernels(path)
         room = available_bytes(device)
         for profile in profiles.values():
-            need = need_of(profile, settings.model.context_tokens, packed=path.is_packed)
+            need = need_of(
+                profile, settings.model.context_tokens, packed=path.is_packed,
+                kv=kv_format_set(settings),
+            )  # fmt: skip
             yield _fit(need, room)
         yield from _chat(settings, choose(settings, profiles), device, path)
     except EngineError as error:
@@ -186,6 +189,7 @@ def _chat(settings: Settings, choice: Choice, device: str, path: ComputePath) ->
         drafter=dflash_bytes(
             beside, tokens, packed=path.is_packed, stored=choice.profile.formats.mtp
         ),
+        kv=kv_format_of(choice.profile, settings),
     )  # fmt: skip
     plan.expect_fit()
     yield Finding("memory plan", "good", plan.sentence)
@@ -208,7 +212,7 @@ def _fit(need: Need, room: int) -> Finding:
     held = max(need.stored_bytes, need.held_bytes)
     size = (
         f"needs {need.total_bytes / 1e9:.1f} GB ({held / 1e9:.2f} weights, "
-        f"{need.conversation_bytes / 1e9:.2f} for {need.context_tokens:,} tokens)"
+        f"{need.conversation_bytes / 1e9:.2f} for {need.context_tokens:,} tokens in {need.kv_format})"
     )
     if need.problem:
         return Finding(topic, "note", need.problem, "Download it again.")

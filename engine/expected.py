@@ -12,8 +12,9 @@ from engine.model import footprint
 from engine.model.config import SHAPE_27B, ModelConfig
 from engine.model.memory import available_bytes
 from engine.open import choose_device
-from engine.profile import Profile
+from engine.profile import Profile, kv_format_set
 from engine.settings.declared import Settings
+from engine.types import KvFormat
 from engine.tune.tiles import TABLES
 
 EARLY_TOKENS = 1024
@@ -57,7 +58,13 @@ class Expected:
 
 
 def expect(
-    profile: Profile, context_tokens: int, path: ComputePath, *, read_gb_s: float, free_bytes: int
+    profile: Profile,
+    context_tokens: int,
+    path: ComputePath,
+    *,
+    read_gb_s: float,
+    free_bytes: int,
+    kv: KvFormat | None = None,
 ) -> Expected:
     """Compare a profile with a machine; nothing is loaded and nothing is measured here.
 
@@ -68,12 +75,13 @@ def expect(
         read_gb_s: of ``engine.machine.measure.read_bandwidth_gbps``.
         free_bytes: of ``engine.model.memory.available_bytes``; whoever would unload another model
             first adds what that holds.
+        kv: format of keys and values; None takes what the profile and the settings say.
     """
-    need = need_of(profile, context_tokens, packed=path.is_packed)
+    need = need_of(profile, context_tokens, packed=path.is_packed, kv=kv)
     formats = held_formats(profile, packed=path.is_packed)
     weights = footprint.weight_bytes(need.config, formats, packed=path.is_packed)
     tokens = min(EARLY_TOKENS, need.context_tokens)
-    moved = sum(footprint.moved_bytes(need.config, weights, tokens).values())
+    moved = sum(footprint.moved_bytes(need.config, weights, tokens, kv=need.kv_format).values())
     moved += widened_bytes(need.config, formats, packed=path.is_packed)
     most = read_gb_s * 1e9 / moved
     timed = _timed(profile, need.config, path)
@@ -105,7 +113,14 @@ def expect_here(settings: Settings, profiles: Iterable[Profile]) -> list[Expecte
     path = choose_compute_path(settings, device)
     read_gb_s, free_bytes = read_bandwidth_gbps(device), available_bytes(device)
     return [
-        expect(one, settings.model.context_tokens, path, read_gb_s=read_gb_s, free_bytes=free_bytes)
+        expect(
+            one,
+            settings.model.context_tokens,
+            path,
+            read_gb_s=read_gb_s,
+            free_bytes=free_bytes,
+            kv=kv_format_set(settings),
+        )  # fmt: skip
         for one in profiles
     ]
 

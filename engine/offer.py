@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from engine.compute_path import choose_compute_path
@@ -11,7 +12,7 @@ from engine.locate import how_to_give
 from engine.machine.measure import read_bandwidth_gbps
 from engine.model.memory import available_bytes
 from engine.open import choose_device
-from engine.profile import Profile
+from engine.profile import Profile, kv_format_set
 from engine.settings.declared import Settings
 
 SPARE_SHARE = 0.05
@@ -70,15 +71,18 @@ def offers(
     path = choose_compute_path(settings, device)
     read_gb_s = read_gb_s or read_bandwidth_gbps(device)
     free_bytes = available_bytes(device)
+    expected = partial(
+        expect, context_tokens=settings.model.context_tokens, path=path, read_gb_s=read_gb_s,
+        free_bytes=free_bytes, kv=kv_format_set(settings),
+    )  # fmt: skip
     found: list[Offer] = []
     for one in profiles:
         given = replace(one, folder=str((named or {}).get(one.name, one.folder)))
-        tokens, problem = settings.model.context_tokens, ""
+        problem = ""
         try:
-            its = expect(given, tokens, path, read_gb_s=read_gb_s, free_bytes=free_bytes)
+            its = expected(given)
         except SettingsError as error:  # a profile of one's own sets what there is not
-            plain = replace(given, settings=None)
-            its = expect(plain, tokens, path, read_gb_s=read_gb_s, free_bytes=free_bytes)
+            its = expected(replace(given, settings=None))
             problem = str(error)
         found.append(Offer(given, its, problem or its.need.problem))
     return found

@@ -56,6 +56,12 @@ def quality(
         typer.Option("--json", help="Write JSON to FILE; bare, to stdout.", metavar="[FILE]"),
     ] = None,
     sets: options.Sets = None,
+    candidate_sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--candidate-set", help="A setting of the candidate alone.", metavar="NAME=VALUE"
+        ),
+    ] = None,
 ) -> int:
     """Compare a candidate's weights with a reference's.
 
@@ -64,14 +70,18 @@ def quality(
     the loss rises by more than 0.05 nats on the worse text, or when only the candidate goes round
     in circles.
     """
-    if candidate is None and candidate_profile is None:
+    if candidate is None and candidate_profile is None and not candidate_sets:
         raise RequestError(
-            "There is no candidate.", "Give its folder with --candidate, or --candidate-profile."
+            "There is no candidate.",
+            "Give its folder with --candidate, or --candidate-profile, or --candidate-set.",
         )
     if file is not None and file != STDOUT:
         check_output("--json", file)
     first = _plan(model, profile, device, sets)
-    second = _plan(model if candidate is None else candidate, candidate_profile, device, sets)
+    if candidate is None and candidate_profile is None:
+        candidate_profile = profile  # the same weights under another setting
+    both = [*(sets or ()), *(candidate_sets or ())]
+    second = _plan(model if candidate is None else candidate, candidate_profile, device, both)
     from engine.quality.gate import judge
     from engine.quality.report import as_json, as_markdown
     from engine.quality.side import Source

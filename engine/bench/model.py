@@ -13,10 +13,12 @@ from engine.machine.measure import read_bandwidth_gbps
 from engine.model import footprint
 from engine.model.config import ModelConfig, config_of_shape
 from engine.model.decoder import Model
+from engine.model.kv_scales import SEQUENCE_TOKENS, calibrate
 from engine.model.memory import MemoryPlan, plan_serving
 from engine.model.random import random_model
 from engine.open import HELD_FORMATS, arithmetic_id
 from engine.profile import Profile
+from engine.types import KvFormat
 
 DRAWING_BYTES = 1 << 30
 """Room for a snapshot, and for a matrix in fp32 while its codes are drawn."""
@@ -51,6 +53,7 @@ def draw_model(
     num_tokens: int,
     smaller: str,
     progress: Progress,
+    kv: KvFormat = "bf16",
     hidden_tokens: int = 0,
     num_conversations: int = 1,
 ) -> BenchModel:
@@ -64,6 +67,7 @@ def draw_model(
         num_tokens: the longest context that is left room for.
         smaller: the option that asks for less, for the refusal.
         progress: called with a sentence for each step.
+        kv: format of keys and values.
         hidden_tokens: tokens whose rows are held twice, as prefill returns them.
         num_conversations: states that are held at once.
 
@@ -72,7 +76,7 @@ def draw_model(
         MemoryPlanError: the model does not fit on the device.
     """
     config = config_of_shape(shape)
-    plan = _plan(config, profile, path, device, num_tokens)
+    plan = _plan(config, profile, path, device, num_tokens, kv)
     _expect_room(plan, 2 * 2 * config.hidden_size * hidden_tokens, num_conversations, smaller)
     progress("measuring the read bandwidth")
     read_gb_s = read_bandwidth_gbps(device)
@@ -80,6 +84,9 @@ def draw_model(
     packer = path.new_packer()
     model = random_model(config, profile.formats, device=device, packer=packer)
     notice = packer.notice if packer else ""
+    if kv == "fp8":
+        progress("calibrating the scales of keys and values")
+        model.kv_scales = calibrate(model, [any_ids(config, SEQUENCE_TOKENS)])
     facts: dict[str, Any] = {
         "shape": shape,
         "profile": profile.name,
@@ -88,7 +95,8 @@ def draw_model(
         "weight_bytes": model.weight_bytes,
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "torch": torch.__version__,
-        "arithmetic": arithmetic_id(device, packer.arithmetic if packer else ""),
+        "kv": kv,
+        "arithmetic": arithmetic_id(device, packer.arithmetic if packer else "", model.kv_scales),
         "read_gb_s": read_gb_s,
     }
     return BenchModel(model, path, read_gb_s, facts)
@@ -101,13 +109,18 @@ def any_ids(config: ModelConfig, number: int) -> list[int]:
 
 
 def _plan(
-    config: ModelConfig, profile: Profile, path: ComputePath, device: str, num_tokens: int
+    config: ModelConfig,
+    profile: Profile,
+    path: ComputePath,
+    device: str,
+    num_tokens: int,
+    kv: KvFormat,
 ) -> MemoryPlan:
     formats = profile.formats if path.is_packed else HELD_FORMATS
     weights = footprint.weight_bytes(config, formats, packed=path.is_packed)
     return plan_serving(
         config, sum(weights.values()), device, packed=path.is_packed,
-        with_mtp=bool(config.num_mtp_layers), context_tokens=num_tokens, snapshot_mb=0,
+        with_mtp=bool(config.num_mtp_layers), context_tokens=num_tokens, snapshot_mb=0, kv=kv,
     )  # fmt: skip
 
 

@@ -67,9 +67,7 @@ def _anywhere() -> Iterator[Case]:
         for tree in (1, 2):
             yield verify_case(6, 50, heads=8, groups=2, tree=tree, coded=coded, cuda_only=False)
         for values in domain.HOSTILE:
-            yield verify_case(
-                3, 40, heads=6, groups=1, values=values, coded=coded, cuda_only=False
-            )
+            yield verify_case(3, 40, heads=6, groups=1, values=values, coded=coded, cuda_only=False)
         for rows in (1, 4, 9, 20):
             yield compact_case(rows, 33, coded=coded)
 

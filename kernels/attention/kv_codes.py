@@ -73,7 +73,7 @@ def to_bf16(codes: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
         codes: e4m3 of any shape.
         scale: fp32 that broadcasts to them, powers of two.
     """
-    return (codes.float() * scale).bfloat16()
+    return codes.bfloat16() * scale.bfloat16()
 
 
 def widened(

@@ -255,9 +255,7 @@ def _cases() -> tuple[Case, ...]:
     ]
     for heads in ((24, 4), (16, 4), (16, 2), (8, 2)):
         cases.extend(
-            prep_case(
-                rows, heads, positions=40_000, start=39_000, coded=coded, interpreted=False
-            )
+            prep_case(rows, heads, positions=40_000, start=39_000, coded=coded, interpreted=False)
             for rows in (1, 16, 32)
             for coded in (False, True)
         )

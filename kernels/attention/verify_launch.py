@@ -198,7 +198,9 @@ def _described(store: torch.Tensor) -> TensorMap:
     size = store.itemsize
     columns = BOX_BYTES // size
     error, described = driver.cuTensorMapEncodeTiled(
-        kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 if size == 2 else kinds.CU_TENSOR_MAP_DATA_TYPE_UINT8,
+        kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+        if size == 2
+        else kinds.CU_TENSOR_MAP_DATA_TYPE_UINT8,
         4,
         store.data_ptr(),
         [wide(columns), wide(slots), wide(width // columns), wide(groups)],

@@ -50,9 +50,7 @@ def _problem(sizes: ModelSizes, rows: int, context: int, *, coded: bool) -> Prob
         sizes={"H": heads, "G": groups, "D": width, "S": context},
         num_bytes=num_bytes,
         make_calls=partial(_make_calls, sizes, rows, context, coded),
-        case=verify_case(
-            rows, PROVEN_START, heads=heads, groups=groups, width=width, coded=coded
-        ),
+        case=verify_case(rows, PROVEN_START, heads=heads, groups=groups, width=width, coded=coded),
         bar=_bar(sizes, rows, context),
         peers=()  # the library reads BF16
         if coded

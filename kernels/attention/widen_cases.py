@@ -39,7 +39,10 @@ def widen_case(
             *scale_specs(values),
             TensorSpec("positions", ("two/",), torch.int32, held),
         ),
-        (TensorSpec("wide_keys", out, torch.bfloat16), TensorSpec("wide_values", out, torch.bfloat16)),
+        (
+            TensorSpec("wide_keys", out, torch.bfloat16),
+            TensorSpec("wide_values", out, torch.bfloat16),
+        ),
         TOLERANCE,
         interpreted,
     )

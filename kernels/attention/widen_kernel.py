@@ -31,7 +31,10 @@ def widen_kernel(
     if kind == 0:
         codes_ptr, scale = keys_ptr + group * stride_keys_head, tl.load(key_scales_ptr + group)
     else:
-        codes_ptr, scale = values_ptr + group * stride_values_head, tl.load(value_scales_ptr + group)
+        codes_ptr, scale = (
+            values_ptr + group * stride_values_head,
+            tl.load(value_scales_ptr + group),
+        )
     codes = tl.load(codes_ptr + slots * D + cols, mask=mask, other=0)
     wide = codes.to(tl.float8e4nv, bitcast=True).to(tl.float32) * scale
     into = out_ptr + (kind * tl.num_programs(1) + group).to(tl.int64) * capacity * D

@@ -11,6 +11,7 @@ from engine.compute_path import ComputePath
 from engine.dispatch import OPERATIONS, DeviceFacts, decoding_of, dispatch
 from engine.draft.draft import Draft
 from engine.model.config import SHAPE_DEMO, hybrid_layers
+from engine.model.kv_scales import calibrate
 from engine.model.packing import Launching
 from engine.model.random import random_model
 from engine.profile import load_profiles
@@ -124,11 +125,14 @@ def called_while(run):
     return seen
 
 
-@pytest.mark.parametrize("facts", [CPU, HOPPER])
-def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts):
+@pytest.mark.parametrize(("facts", "kv"), [(CPU, "bf16"), (HOPPER, "bf16"), (HOPPER, "fp8")])
+def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts, kv):
     path = ComputePath(Launching((9, 0)) if facts is HOPPER else None)
     formats = load_profiles()["fp8"].formats
     model = random_model(SMALL, formats, device="cpu", packer=path.new_packer())
+    if kv == "fp8":
+        model.kv_scales = calibrate(model, [range(64)])
+    named = [one for one in NAMED if kv == "fp8" or one != "widen keys of a chunk"]
     verifier = path.new_verifier(model)
     state = model.new_state(256)
 
@@ -139,7 +143,7 @@ def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts):
 
     in_chunk = called_while(lambda: model.prefill(range(64), state))
     in_round = called_while(a_round)
-    for operation, code in codes_of(facts, NAMED).items():
+    for operation, code in codes_of(facts, named).items():
         assert code in (in_chunk if operation.endswith("a chunk") else in_round), operation
     if facts is CPU:  # on a CPU tensor a kernel's own fallback is a reference
         foreign = set(codes_of(HOPPER, NAMED).values()) - set(codes_of(CPU, NAMED).values())
