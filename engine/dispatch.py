@@ -25,7 +25,7 @@ Operation = Literal[
     "convolve a chunk", "delta rule of a chunk", "prepare heads of a chunk",
     "widen keys of a chunk", "attention of a chunk", "gate attention of a chunk",
 ]  # fmt: skip
-"""The first three are decisions about all others. Keys are widened where they are kept in 8 bits."""
+"""The first three are decisions about all others. Only keys that are kept in 8 bits are widened."""
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 

@@ -212,7 +212,7 @@ def _fit(need: Need, room: int) -> Finding:
     held = max(need.stored_bytes, need.held_bytes)
     size = (
         f"needs {need.total_bytes / 1e9:.1f} GB ({held / 1e9:.2f} weights, "
-        f"{need.conversation_bytes / 1e9:.2f} for {need.context_tokens:,} tokens in {need.kv_format})"
+        f"{need.conversation_bytes / 1e9:.2f} for {need.context_tokens:,} tokens, {need.kv_format})"
     )
     if need.problem:
         return Finding(topic, "note", need.problem, "Download it again.")

@@ -14,8 +14,8 @@ from engine.model.memory import available_bytes
 from engine.open import choose_device
 from engine.profile import Profile, kv_format_set
 from engine.settings.declared import Settings
-from engine.types import KvFormat
 from engine.tune.tiles import TABLES
+from engine.types import KvFormat
 
 EARLY_TOKENS = 1024
 """Positions before the round whose speed is told: the beginning of a conversation."""
@@ -120,7 +120,7 @@ def expect_here(settings: Settings, profiles: Iterable[Profile]) -> list[Expecte
             read_gb_s=read_gb_s,
             free_bytes=free_bytes,
             kv=kv_format_set(settings),
-        )  # fmt: skip
+        )
         for one in profiles
     ]
 

@@ -313,8 +313,8 @@ def notices_of(
     notices = [formats_notice(choice, checkpoint)]
     if checkpoint.num_unused:
         notices.append(
-            f"{choice.path} holds {checkpoint.num_unused} scales of activations; they are not used, "
-            "since activations are BF16 here."
+            f"{choice.path} holds {checkpoint.num_unused} scales of activations; they are not "
+            "used, since activations are BF16 here."
         )
     if checkpoint.kv_scales and kv == "bf16":
         notices.append(

@@ -21,9 +21,8 @@ MOST_EXPONENT = 64
 
 
 COLUMN_ORDER = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)
-"""Columns of 16 as an instruction of the scores takes those of codes on a GPU; those of BF16 it takes
-from 0 to 15. A tensor core that adds 16 products in any other way than all at once tells the two
-apart."""
+"""Columns of 16 as an instruction of the scores takes codes on a GPU; those of BF16 go from 0 to 15.
+A tensor core that adds 16 products in any other way than all at once tells the two apart."""
 
 
 @dataclass(frozen=True, eq=False)

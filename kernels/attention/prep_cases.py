@@ -4,8 +4,6 @@ The rows of a call have the letter `R` here: a query row's outputs and a key row
 the general proofs of rows (letter `T`) do not fit, and laws prove what holds instead.
 """
 
-import math
-
 import torch
 
 from kernels.attention.kv_cases import scale_specs, scales_of, without_numbers
@@ -207,7 +205,7 @@ def truth_of_prep(inputs: Tensors) -> Tensors:
 def _truth_of_codes(
     x: torch.Tensor, slack: torch.Tensor, scale: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Bound [R, G, D] by the largest code; add half a step of the code, at least of the smallest."""
+    """Bound [R, G, D] by the largest code; add half a step of the code, or of the smallest."""
     if scale is None:
         return x, slack
     scale = scale.double()[:, None]

@@ -1,4 +1,4 @@
-"""Offer the widening of keys and values for a prefill: check arguments, choose the build, launch."""
+"""Offer the widening of keys and values for a prefill: check arguments, choose a build, launch."""
 
 import torch
 
