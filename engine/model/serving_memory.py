@@ -87,8 +87,8 @@ def passing_bytes(
         "waiting rows": waiting * 2 * config.hidden_size,
     }
     if kv == "fp8" and not packed:
-        # the reference widens keys and values of the layer at hand, a step of each on the way
-        passing["keys and values"] = 3 * 2 * config.kv_dim * max_tokens
+        # the reference widens keys and values of the layer at hand: both, and a step on the way
+        passing["keys and values"] = (2 * 2 + 4 + 2) * config.kv_dim * max_tokens
     if packed:
         # once beside the graphs, where all is launched before it is captured, and once in them
         passing["prefill"] *= 2

@@ -7,6 +7,7 @@ would compute from a BF16 store of the values that the codes stand for.
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -21,7 +22,7 @@ MOST_EXPONENT = 64
 
 
 COLUMN_ORDER = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)
-"""Columns of 16 as an instruction of the scores takes codes on a GPU; those of BF16 go from 0 to 15.
+"""Columns of 16 as an instruction of the scores takes codes on a GPU; of BF16 they go from 0 to 15.
 A tensor core that adds 16 products in any other way than all at once tells the two apart."""
 
 
@@ -72,7 +73,14 @@ def to_bf16(codes: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
         codes: e4m3 of any shape.
         scale: fp32 that broadcasts to them, powers of two.
     """
-    return codes.bfloat16() * scale.bfloat16()
+    bytes_of = codes.contiguous().view(torch.uint8).flatten().int()
+    return _numbers(codes.device).index_select(0, bytes_of).view(codes.shape) * scale.bfloat16()
+
+
+@cache
+def _numbers(device: torch.device) -> torch.Tensor:
+    """The number of each byte: torch's own conversion takes a CPU four times as long."""
+    return torch.arange(256, dtype=torch.uint8).view(E4M3).bfloat16().to(device)
 
 
 def widened(

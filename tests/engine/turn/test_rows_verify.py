@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.draft.draft import Draft
-from engine.model.config import SHAPE_DEMO
+from engine.model.config import SHAPE_DEMO, hybrid_layers
 from engine.model.footprint import kv_scale_bytes, record_bytes, state_bytes, tail_bytes
 from engine.model.kv_scales import calibrate
 from engine.model.packing import Launching, Packer
@@ -23,6 +23,7 @@ from engine.turn.verify import RowWalk
 from engine.types import KV_FORMATS, Sampling
 from kernels.common.compare import bits_of
 
+FOUR_LAYERS = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4))
 PROMPT = [7 * one % 300 for one in range(70)]
 SAMPLINGS = {
     "greedy": Sampling(temperature=0.0),
@@ -47,7 +48,8 @@ def model(request):
     formats = Formats("nvfp4", "fp8_block", "e4m3_row", "e4m3_row", "nvfp4")
     capability = torch.cuda.get_device_capability() if device == "cuda" else (9, 0)
     packer = Packer(Launching(capability, overlap=device == "cuda"))
-    model = random_model(SHAPE_DEMO, formats, device=device, packer=packer)
+    shape = SHAPE_DEMO if kv == "bf16" else FOUR_LAYERS
+    model = random_model(shape, formats, device=device, packer=packer)
     if kv == "fp8":
         model.kv_scales = calibrate(model, [PROMPT])
     return model
