@@ -77,8 +77,8 @@ def kv_arithmetic(scales: KvScales | None) -> str:
     """Name what scales decide of the bits of logits; empty for BF16."""
     if scales is None:
         return ""
-    exponents = torch.stack((scales.keys, scales.values)).log2().int().flatten().tolist()
-    digest = hashlib.sha256(repr(exponents).encode()).hexdigest()
+    exponents = torch.stack((scales.keys, scales.values)).log2().flatten().cpu()
+    digest = hashlib.sha256(repr([int(one) for one in exponents]).encode()).hexdigest()
     return f"kv-e4m3-{digest[:8]}"
 
 

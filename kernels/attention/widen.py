@@ -5,6 +5,7 @@ import torch
 from kernels.attention.kv_codes import E4M3, KvScales, expect_scales, widened
 from kernels.common import interpreter
 from kernels.common.expect import Axes
+from kernels.common.launch_options import launch_options
 
 BF16, INT32 = (torch.bfloat16,), (torch.int32,)
 
@@ -65,5 +66,5 @@ def attention_widen(
 
     widen_kernel[(-(-axes["S"] // SLOTS), axes["G"], 2)](
         keys.view(torch.uint8), values.view(torch.uint8), scales.keys, scales.values, positions,
-        out, axes["S"], keys.stride(0), values.stride(0), D=axes["D"], SLOTS=SLOTS, num_warps=4,
+        out, axes["S"], keys.stride(0), values.stride(0), D=axes["D"], SLOTS=SLOTS, **launch_options(4),
     )  # fmt: skip
