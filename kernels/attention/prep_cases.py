@@ -137,8 +137,9 @@ def prepare(
 def empty_store(inputs: Tensors) -> torch.Tensor:
     """Allocate the keys or values of one layer, full of NaN: bf16 or e4m3 [G, S, D]."""
     width, capacity = inputs["k_norm"].shape[0], inputs["cos"].shape[0]
-    store = inputs["k"].new_empty((inputs["k"].shape[1] // width, capacity, width))
-    return without_numbers(store if scales_of(inputs) is None else store.to(E4M3))
+    dtype = BF16 if scales_of(inputs) is None else E4M3
+    shape = (inputs["k"].shape[1] // width, capacity, width)
+    return without_numbers(inputs["k"].new_empty(shape, dtype=dtype))
 
 
 def run_prep(inputs: Tensors, outputs: Tensors) -> None:

@@ -66,5 +66,6 @@ def attention_widen(
 
     widen_kernel[(-(-axes["S"] // SLOTS), axes["G"], 2)](
         keys.view(torch.uint8), values.view(torch.uint8), scales.keys, scales.values, positions,
-        out, axes["S"], keys.stride(0), values.stride(0), D=axes["D"], SLOTS=SLOTS, **launch_options(4),
+        out, axes["S"], keys.stride(0), values.stride(0), D=axes["D"], SLOTS=SLOTS,
+        **launch_options(4),
     )  # fmt: skip

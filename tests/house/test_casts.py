@@ -16,6 +16,8 @@ CAST = re.compile(
 SCALED = {
     "kernels/linear/prefill_fp8.py": "each 128 inputs of a row over their largest / 448",
     "kernels/linear/prefill_fp8_kernel.py": "the same on the GPU",
+    "kernels/attention/kv_codes.py": "over a calibrated scale, then cut at 448",
+    "kernels/attention/prep_kernel.py": "the same on the GPU",
     "kernels/common/peers.py": "weights drawn for another program's kernels",
     "engine/model/random.py": "group scales of one; random codes are clamped to 448",
 }
