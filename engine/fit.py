@@ -40,8 +40,8 @@ class Need:
     conversation_bytes: int
     working_bytes: int
     round_bytes: int
-    kv_format: KvFormat
     workspace_bytes: int = 0
+    kv_format: KvFormat = "bf16"
 
     @property
     def total_bytes(self) -> int:
@@ -90,8 +90,8 @@ def need_of(
         conversation_bytes=sum(kept.values()),
         working_bytes=sum(passing.values()) + points,
         round_bytes=sum(a_round.values()),
-        kv_format=kv,
         workspace_bytes=footprint.workspace_bytes(config) if packed else 0,
+        kv_format=kv,
     )
 
 
