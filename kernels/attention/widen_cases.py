@@ -55,10 +55,9 @@ def run_widen(inputs: Tensors, outputs: Tensors) -> None:
     out = torch.full((2, *keys.shape), torch.nan, dtype=torch.bfloat16, device=keys.device)
     attention_widen(keys, inputs["values"], scales, inputs["positions"], out)
     held = outputs["wide_keys"].shape[1]
-    beyond = out[:, :, held:]
-    if bool(beyond.isnan().all()):
-        outputs["wide_keys"].copy_(out[0, :, :held])
-        outputs["wide_values"].copy_(out[1, :, :held])
+    untouched = out[:, :, held:].isnan().all()  # stays on the device, for captures
+    for name, wide in zip(("wide_keys", "wide_values"), out, strict=True):
+        outputs[name].copy_(torch.where(untouched, wide[:, :held], torch.nan))
 
 
 def truth_of_widen(inputs: Tensors) -> Tensors:
