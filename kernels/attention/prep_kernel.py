@@ -90,6 +90,9 @@ def attention_prep_kernel(
     weight_far = tl.load(q_norm_ptr + far, mask=half_mask_q, other=0.0) + tl.load(
         k_norm_ptr + far, mask=half_mask_k, other=0.0
     )
+    if HAS_CODES:  # a power of two has an exact inverse
+        key_inverse = tl.div_rn(1.0, tl.load(key_scales_ptr + group, mask=is_k, other=1.0))
+        value_inverse = tl.div_rn(1.0, tl.load(value_scales_ptr + group, mask=is_k, other=1.0))
     if OVERLAP:
         gdc_launch_dependents()
         gdc_wait()
@@ -135,12 +138,10 @@ def attention_prep_kernel(
     tl.store(out_at + cols, passed, mask=q_mask & (cols >= 2 * HALF))
     tl.store(out_at + near, turned_near, mask=q_mask & (near < HALF))
     tl.store(out_at + far, turned_far, mask=q_mask & (near < HALF))
-    if HAS_CODES:  # a power of two has an exact inverse
-        inverse = tl.div_rn(1.0, tl.load(key_scales_ptr + group, mask=is_k, other=1.0))
-        passed, turned_near = _codes(passed, inverse), _codes(turned_near, inverse)
-        turned_far = _codes(turned_far, inverse)
-        inverse = tl.div_rn(1.0, tl.load(value_scales_ptr + group, mask=is_k, other=1.0))
-        value = _codes(value, inverse)
+    if HAS_CODES:
+        passed, turned_near = _codes(passed, key_inverse), _codes(turned_near, key_inverse)
+        turned_far = _codes(turned_far, key_inverse)
+        value = _codes(value, value_inverse)
     tl.store(keys_at + cols, passed, mask=stored & (cols >= 2 * HALF))
     tl.store(keys_at + near, turned_near, mask=stored & (near < HALF))
     tl.store(keys_at + far, turned_far, mask=stored & (near < HALF))
