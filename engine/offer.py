@@ -71,18 +71,19 @@ def offers(
     path = choose_compute_path(settings, device)
     read_gb_s = read_gb_s or read_bandwidth_gbps(device)
     free_bytes = available_bytes(device)
-    expected = partial(
+    expect_it = partial(
         expect, context_tokens=settings.model.context_tokens, path=path, read_gb_s=read_gb_s,
-        free_bytes=free_bytes, kv=kv_format_set(settings),
+        free_bytes=free_bytes, data_dir=settings.data_dir, kv=kv_format_set(settings),
     )  # fmt: skip
     found: list[Offer] = []
     for one in profiles:
         given = replace(one, folder=str((named or {}).get(one.name, one.folder)))
         problem = ""
         try:
-            its = expected(given)
+            its = expect_it(given)
         except SettingsError as error:  # a profile of one's own sets what there is not
-            its = expected(replace(given, settings=None))
+            plain = replace(given, settings=None)
+            its = expect_it(plain)
             problem = str(error)
         found.append(Offer(given, its, problem or its.need.problem))
     return found

@@ -10,7 +10,6 @@ import torch
 from engine.draft.draft import Draft
 from engine.model.config import SHAPE_DEMO, hybrid_layers
 from engine.model.footprint import kv_scale_bytes, record_bytes, state_bytes, tail_bytes
-from engine.model.graphs import launch_all
 from engine.model.kv_scales import calibrate
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
@@ -43,7 +42,9 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 """On a GPU rounds are captured graphs of the kernels, here their references."""
 
 
-@pytest.fixture(scope="module", params=[(one, kv) for one in DEVICES for kv in KV_FORMATS])
+@pytest.fixture(
+    scope="module", params=[(one, kv) for one in DEVICES for kv in KV_FORMATS], ids="-".join
+)
 def model(request):
     device, kv = request.param
     formats = Formats("nvfp4", "fp8_block", "e4m3_row", "e4m3_row", "nvfp4")
@@ -231,7 +232,7 @@ class Recorded:
 
     def replay(self):
         self.num_replays += 1
-        launch_all(self.launch)
+        self.launch()
 
 
 def test_a_graph_serves_every_later_round_of_its_shape(model, plain, monkeypatch):
