@@ -118,9 +118,7 @@ def open_engine(
             expand=settings.model.hold == "bf16",
             packer=packer,
         )
-        if kv == "fp8":
-            model.kv_scales, source = scales_of(checkpoint, model, tokenizer)
-            notices = (*notices, f"Keys and values are kept in 8 bits (e4m3), with {source}.")
+        notices = (*notices, choose_scales(kv, checkpoint, model, tokenizer))
         served = Served.of(config, choice.profile.formats, path.capability)
         found = find_prices(served, settings.data_dir)
         dflash = None
@@ -255,16 +253,27 @@ def num_physical_cores() -> int:
     return min(logical, len(set(zip(physical, core, strict=False)))) or logical
 
 
-def scales_of(checkpoint: Checkpoint, model: Model, tokenizer: Tokenizer) -> tuple[KvScales, str]:
-    """The scales of keys and values in 8 bits, on the model's device, and where they come from."""
+def choose_scales(kv: KvFormat, checkpoint: Checkpoint, model: Model, tokenizer: Tokenizer) -> str:
+    """Give a model the scales of keys and values in 8 bits; say where they come from.
+
+    Returns:
+        A sentence; empty for BF16, which has none.
+
+    Raises:
+        CheckpointError: the checkpoint brings scales that are none.
+    """
+    if kv == "bf16":
+        return ""
     scales = stored_scales(checkpoint)
     if scales is not None:
-        return scales.to(model.device), "the checkpoint's scales"
-    text = read_calibration(
-        None, tokenizer, max_tokens=CALIBRATION_TOKENS, sequence_tokens=SEQUENCE_TOKENS
-    )
-    told = f"scales from {text.num_tokens} tokens of the text that ships"
-    return calibrate(model, text.sequences), told
+        model.kv_scales, source = scales.to(model.device), "the checkpoint's scales"
+    else:
+        text = read_calibration(
+            None, tokenizer, max_tokens=CALIBRATION_TOKENS, sequence_tokens=SEQUENCE_TOKENS
+        )
+        model.kv_scales = calibrate(model, text.sequences)
+        source = f"scales from {text.num_tokens} tokens of the text that ships"
+    return f"Keys and values are kept in 8 bits (e4m3), with {source}."
 
 
 def arithmetic_id(device: str, products: str = "", scales: KvScales | None = None) -> str:
