@@ -20,8 +20,8 @@ from kernels.linear.skinny_launch import has_converter
 Operation = Literal[
     "path", "launch", "overlap",
     "embed", "norm", "gated norm", "product", "silu x up", "head",
-    "convolve a round", "delta rule of a round", "prepare heads of a round",
-    "attention of a round", "choice of a round",
+    "multiply gates of a round", "convolve a round", "delta rule of a round",
+    "prepare heads of a round", "attention of a round", "choice of a round",
     "convolve a chunk", "delta rule of a chunk", "prepare heads of a chunk",
     "attention of a chunk", "gate attention of a chunk",
 ]  # fmt: skip
@@ -83,6 +83,10 @@ _KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
         "kernels.linear.skinny.skinny_linear", "CUDA C++",
         "fp32 logits, 32 rows a launch: one order of sums for any number of rows",
     ),
+    "multiply gates of a round": Chosen(
+        "kernels.conv.op.conv_gates", "Triton",
+        f"a | b of plain bf16 are multiplied in the launch that uses them; {_ONE_ROUND}",
+    ),
     "convolve a round": Chosen(
         "kernels.conv.op.conv_gates", "Triton",
         f"convolution, unit lengths and gates in one launch, ancestors by index; {_ONE_ROUND}",
@@ -129,6 +133,7 @@ _REFERENCE: Mapping[Operation, str] = MappingProxyType({
     "product": "kernels.linear.reference.linear_reference",
     "silu x up": "kernels.linear.silu_mul.silu_mul",
     "head": "kernels.linear.reference.logits_reference",
+    "multiply gates of a round": "kernels.linear.reference.linear_reference",
     "convolve a round": "kernels.conv.reference.conv_reference",
     "delta rule of a round": "kernels.delta.reference.delta_step_reference",
     "prepare heads of a round": "kernels.attention.reference.rotate_reference",

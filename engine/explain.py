@@ -36,6 +36,9 @@ ROWS: dict[Phase, tuple[int, ...]] = {"round": tuple(range(1, MAX_NODES + 1)), "
 
 _MEMBER_ROWS = {NAMES[kind]: rows for kind, rows in MEMBER_ROWS.items()}
 
+_GATES = ("a | b", "bf16")
+"""The product that a round computes where it is used: `engine.model.rows.plain_gates`."""
+
 _Of = Literal["once", "layer", "norm", "delta", "attention"]
 """What an operation is counted by."""
 
@@ -211,6 +214,11 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
 
 def _product(phase: Phase, product: _Product, here: Here) -> Iterator[Explained]:
     """A product by each kernel that some number of rows gives it."""
+    if phase == "round" and here.packs and (product.label, product.stored) == _GATES:
+        one = here.choose("multiply gates of a round", MAX_NODES)
+        name = product.title(here)
+        yield Explained(phase, name, product.times, one.name, one.build, one.reason)
+        return
     ranges = _ranges(ROWS[phase], here)
     for first, last in ranges:
         one = here.choose("product", last)

@@ -1,5 +1,7 @@
 """The explanation names every operation as often as it runs, and joins matrices as loading does."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -47,10 +49,25 @@ def test_a_round_of_the_27b_launches_what_was_counted_on_an_h200():
     times = {}
     for one in found:
         times[one.kernel] = times.get(one.kernel, 0) + one.times
-    assert times["skinny_linear"] == 305
+    assert times["skinny_linear"] == 257
     assert (times["add_rms_norm"], times["silu_mul"], times["gated_rms_norm"]) == (128, 64, 48)
-    assert (times["delta_walk"], times["conv_gates"]) == (48, 48)
+    assert (times["delta_walk"], times["conv_gates"]) == (48, 2 * 48)  # it multiplies a | b
     assert (times["attention_verify"], times["attention_prep"]) == (16, 16)
+
+
+def test_plain_gates_are_multiplied_where_they_are_used_and_others_apart():
+    plain = subject_of_shape("27b", PROFILES["fp8"])
+    coded = replace(plain, stored=lambda *_: "nvfp4")
+    kernels = {
+        one.operation: one.kernel
+        for subject in (plain, coded)
+        for one in explain(subject, on((9, 0)))
+        if one.phase == "round" and one.operation.startswith("a | b")
+    }
+    assert kernels == {
+        "a | b (bf16), 96 x 5,120": "conv_gates",
+        "a | b (nvfp4), 96 x 5,120": "skinny_linear",
+    }
 
 
 def test_products_are_named_with_size_format_and_why():
