@@ -20,6 +20,7 @@ from kernels.attention.prep import attention_prep
 from kernels.attention.verify import attention_verify
 from kernels.conv.arguments import GateInputs
 from kernels.conv.op import conv_gates
+from kernels.delta.gate import GATED_FROM, OutputGate
 from kernels.delta.walk import delta_walk
 from kernels.embed.op import embed
 from kernels.linear.weight import Bf16Weight
@@ -123,14 +124,18 @@ def _walk(
         inputs.parity, inputs.num_pending, inputs.pending_rows, tree.parents,
         q=q, v=v, beta=beta, overlap=shape.overlap,
     )  # fmt: skip
+    gate = OutputGate(
+        z.view(num_rows, -1, config.value_head_dim), weights.norm, config.rms_norm_eps
+    )
     out = delta_walk(
         q, v, beta, state.recurrent[index], record,
         inputs.parity, inputs.num_pending, inputs.pending_rows, tree.saves, tree.restores,
-        out=torch.empty_like(v), overlap=shape.overlap,
+        out=torch.empty_like(v), gate=gate if num_rows >= GATED_FROM else None,
+        overlap=shape.overlap,
     )  # fmt: skip
-    z = z.view(num_rows, -1, config.value_head_dim)
-    normed = gated_rms_norm(out, z, weights.norm, config.rms_norm_eps, overlap=shape.overlap)
-    return product(normed.view(num_rows, -1), weights.out)
+    if num_rows < GATED_FROM:
+        out = gated_rms_norm(out, gate.z, gate.weight, gate.eps, overlap=shape.overlap)
+    return product(out.view(num_rows, -1), weights.out)
 
 
 def delta_products(
