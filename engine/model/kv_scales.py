@@ -94,7 +94,9 @@ def _read(stored: StoredTensor) -> float:
             file.seek(stored.offset)
             raw = bytearray(file.read(stored.num_bytes))
     except OSError as problem:
-        raise CheckpointError(f"{stored.path} does not read: {problem.strerror}.") from None
+        raise CheckpointError(
+            f"{stored.path} does not read: {problem.strerror}.", "Download the checkpoint again."
+        ) from None
     found = torch.frombuffer(raw, dtype=DTYPES[stored.dtype]) if raw else torch.tensor([math.nan])
     value = float(found[0])
     if not 0 < value < math.inf:
