@@ -18,6 +18,7 @@ from kernels.linear.launch_laws import LAUNCH_LAWS
 from kernels.linear.laws import LAWS
 from kernels.linear.problems import (
     FORMATS,
+    FORMATS_OF_8_BITS_AT_MOST,
     expand_case,
     product_case,
     run_expand,
@@ -116,14 +117,15 @@ def _others() -> Iterator[Case]:
         for shape in ((75, 304), (16, 128), (1, 16)):
             yield expand_case(name, *shape, interpreted=True)
         yield expand_case(name, 256, 5120)
-    for rows, shape in ((3, (75, 300)), (5, (140, 256))):
-        yield product_case(
-            "fp8_prefill_linear", "fp8_block", rows, *shape, interpreted=True, cuda_only=False
-        )
-    for values in domain.HOSTILE:
-        yield product_case("fp8_prefill_linear", "fp8_block", 3, 64, 384, values, cuda_only=False)
-    for rows in (32, 300):
-        yield product_case("fp8_prefill_linear", "fp8_block", rows, 1024, 5120)
+    for name in FORMATS_OF_8_BITS_AT_MOST:
+        for rows, shape in ((3, (75, 304)), (5, (140, 256))):
+            yield product_case(
+                "fp8_prefill_linear", name, rows, *shape, interpreted=True, cuda_only=False
+            )
+        for values in domain.HOSTILE:
+            yield product_case("fp8_prefill_linear", name, 3, 64, 384, values, cuda_only=False)
+        for rows in (32, 300):
+            yield product_case("fp8_prefill_linear", name, rows, 1024, 5120)
 
 
 def _dequantised(inputs: Tensors) -> Tensors:

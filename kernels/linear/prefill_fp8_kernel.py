@@ -1,7 +1,7 @@
 """Hold the device code of products whose activations are rounded to e4m3 too.
 
 The quantiser writes codes and one fp32 scale for each row and 128 inputs; the product multiplies
-stored codes by codes on the FP8 tensor cores and scales the fp32 sum of each step by both scales.
+stored codes by codes on the FP8 tensor cores and scales the fp32 sum of each step.
 """
 
 import triton
@@ -44,7 +44,7 @@ def prefill_fp8_kernel(
     x_map,  # tensor map of e4m3 [T, Kp], blocks of [TILE_T, 128]
     x_scales_ptr,  # fp32 [Kp / 128, T]
     codes_map,  # tensor map of e4m3 [N, Kp], blocks of [TILE_N, 128]
-    scales_ptr,  # fp32 [ceil(N / 128), Kp / 128]
+    scales_ptr,  # fp32 [ceil(N / 128), Kp / 128], or [N] with BY_ROW
     out_ptr,  # bf16 [T, N]
     num_rows,
     num_outputs,
@@ -52,10 +52,12 @@ def prefill_fp8_kernel(
     stride_out_row,
     TILE_T: constexpr,
     TILE_N: constexpr,
+    BY_ROW: constexpr,
 ) -> None:
-    """Write the product of two scaled e4m3 matrices; TILE_N divides 128.
+    """Write the product of two scaled e4m3 matrices; TILE_N divides 128 unless `BY_ROW`.
 
-    The copy engine loads both and fills what lies outside with zeros. Programs of one column of
+    A block's multiplier meets the sum of each step, a weight row's the sum of all. The copy engine
+    loads both operands and fills what lies outside with zeros. Programs of one column of
     weight tiles are neighbours, eight row tiles deep, so that both operands of a wave stay in the
     cache.
     """
@@ -73,9 +75,14 @@ def prefill_fp8_kernel(
     for step in range(num_steps):
         x = x_map.load([first_row, step * 128])
         codes = codes_map.load([first_output, step * 128])
-        scale = tl.load(x_scales_at) * tl.load(scales_at + step)
+        scale = tl.load(x_scales_at)
+        if not BY_ROW:
+            scale *= tl.load(scales_at + step)
         total += tl.dot(x, tl.trans(codes)) * scale[:, None]
         x_scales_at += num_rows
+    if BY_ROW:
+        outputs = tl.minimum(first_output + at_output, num_outputs - 1)
+        total *= tl.load(scales_ptr + outputs)[None, :]
 
     out_at = out_ptr + first_row.to(tl.int64) * stride_out_row + first_output
     mask = (at_row < num_rows - first_row)[:, None] & (at_output < num_outputs - first_output)
