@@ -95,7 +95,7 @@ def fp8_prefill_linear(
         at most 2^-4 of itself or 2^-10 of the scale, whichever is more, so an output moves by at
         most sum over k of max(2^-4 |x_k|, 2^-10 scale) |w_k|; for normal x the relative error of
         an output row is about 0.026 in norm (bf16 operands: 0.002). A 4-bit weight moves as
-        `requantise` says, 0.032 together. Codes are multiplied exactly; a step of 128 inputs is
+        `requantise` says, 0.035 together. Codes are multiplied exactly; a step of 128 inputs is
         summed on the tensor core (Hopper keeps about 14 bits there), scaled by the row's and the
         block's scale and added in fp32, steps in order; a weight row's multiplier meets the sum of
         all; one rounding to bf16. A row's bits depend on the row and the weight alone; a NaN stays
