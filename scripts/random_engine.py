@@ -1,8 +1,8 @@
 """An engine around random weights of a full size, with the demo's tokenizer and template."""
 
+from engine.compute_path import choose_compute_path
 from engine.draft.prices import Prices, shipped_prices
 from engine.draft.routed import Routing
-from engine.linear_path import choose_linear_path
 from engine.locate import Choice
 from engine.model.config import SHAPES
 from engine.model.memory import MemoryPlan, plan_serving
@@ -35,7 +35,7 @@ def random_engine(
     settings = Settings(model=ModelSettings(device=device))
     chosen = Choice(DEMO, get_profile(profile, load_profiles()), is_demo=True)
     config, place = SHAPES[shape], choose_device(device)
-    path = choose_linear_path(settings, place)
+    path = choose_compute_path(settings, place)
     packer = path.new_packer()
     model = random_model(config, chosen.profile.formats, device=place, packer=packer)
     plan = plan_serving(

@@ -28,7 +28,7 @@ def bench_ui(
     from app.tui.bench.answers import KINDS
     from app.tui.bench.measure import BARS, grow, stream
     from app.tui.bench.timed_engine import Pace
-    from engine.machine_facts import machine_facts, now
+    from engine.machine.facts import machine_facts, now
 
     pace = Pace(TOKENS_A_ROUND, TOKENS_A_ROUND / rate)
     streamed: list[Streamed] = []
