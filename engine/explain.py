@@ -82,9 +82,11 @@ class Here:
     kernels: KernelSettings
     tile_rows: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
-    def choose(self, operation: Operation, num_rows: int) -> Chosen:
+    def choose(
+        self, operation: Operation, num_rows: int, format_name: WeightFormat = "bf16"
+    ) -> Chosen:
         """What runs an operation; see `dispatch`."""
-        return dispatch(operation, self.facts, num_rows, self.kernels)
+        return dispatch(operation, self.facts, num_rows, self.kernels, format_name)
 
     @property
     def packs(self) -> bool:
@@ -186,8 +188,8 @@ def explain(subject: Subject, here: Here) -> list[Explained]:
 
 
 def decisions(here: Here) -> dict[str, Chosen]:
-    """What stands above all operations: the path, graphs, overlap."""
-    names: tuple[Operation, ...] = ("path", "launch", "overlap")
+    """What stands above all operations: the path, graphs, overlap, what prompts multiply."""
+    names: tuple[Operation, ...] = ("path", "launch", "overlap", "prefill")
     return {name: here.choose(name, 1) for name in names}
 
 
@@ -211,21 +213,21 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
 
 def _product(phase: Phase, product: _Product, here: Here) -> Iterator[Explained]:
     """A product by each kernel that some number of rows gives it."""
-    ranges = _ranges(ROWS[phase], here)
+    ranges = _ranges(ROWS[phase], product.stored, here)
     for first, last in ranges:
-        one = here.choose("product", last)
+        one = here.choose("product", last, product.stored)
         told = f", {first} to {last} rows" if len(ranges) > 1 else ""
         reason = _with_weight(one, product, here)
         name = f"{product.title(here)}{told}"
         yield Explained(phase, name, product.times, one.name, one.build, reason)
 
 
-def _ranges(rows: Sequence[int], here: Here) -> list[tuple[int, int]]:
-    """Ranges of ``rows`` whose products have one kernel; both ends count."""
+def _ranges(rows: Sequence[int], stored: WeightFormat, here: Here) -> list[tuple[int, int]]:
+    """Ranges of ``rows`` whose products with a format have one kernel; both ends count."""
     found: list[tuple[int, int]] = []
     before = ""
     for num_rows in rows:
-        kernel = here.choose("product", num_rows).kernel
+        kernel = here.choose("product", num_rows, stored).kernel
         start = found.pop()[0] if kernel == before else num_rows
         found.append((start, num_rows))
         before = kernel

@@ -60,6 +60,13 @@ class PrefillTile:
 
 DEFAULT = PrefillTile()
 
+ROWS_FROM: dict[int, dict[str, int]] = {
+    90: {"nvfp4": 385, "fp8_block": 193, "e4m3_row": 193},
+    121: {"nvfp4": 769, "fp8_block": 193, "e4m3_row": 193},
+}
+"""Rows from which this path is faster than the one of bf16 rows, by GPU family and format: a 4-bit
+weight must first earn its rounding. Of sm_121 computed from bytes and operations, not measured."""
+
 TAKEN = (Fp8BlockWeight, E4m3RowWeight, Nvfp4Weight)
 """Weights that this path multiplies."""
 

@@ -27,7 +27,7 @@ OLD = DeviceFacts("cuda", (8, 6), "they need a GPU of compute capability 9.0 or 
 AUTO = KernelSettings()
 GPUS = (HOPPER, RTX, SPARK)
 ROUND = [one for one in OPERATIONS if not one.endswith("a chunk")]
-NAMED = [one for one in OPERATIONS if one not in ("path", "launch", "overlap")]
+NAMED = [one for one in OPERATIONS if one not in ("path", "launch", "overlap", "prefill")]
 SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), num_mtp_layers=0)
 
 

@@ -16,6 +16,7 @@ CAST = re.compile(
 SCALED = {
     "kernels/linear/prefill_fp8.py": "each 128 inputs of a row over their largest / 448",
     "kernels/linear/prefill_fp8_kernel.py": "the same on the GPU",
+    "kernels/linear/requantise.py": "a row's largest group scale is below 64: products end at 360",
     "kernels/common/peers.py": "weights drawn for another program's kernels",
     "engine/model/random.py": "group scales of one; random codes are clamped to 448",
 }
