@@ -54,10 +54,10 @@ EXPANSIONS = {
 }
 FP8_TILE = PrefillTile(16, 64, 4, 2)
 PREFILLS = {
-    "fp8 4 bits": ("nvfp4", 21, 140, WIDTHS["nvfp4"], FP8_TILE),
-    "fp8 block": ("fp8_block", 21, 140, WIDTHS["fp8_block"], FP8_TILE),
+    "fp8 4 bits": ("nvfp4", 6, 75, WIDTHS["nvfp4"], FP8_TILE),
+    "fp8 block": ("fp8_block", 6, 140, WIDTHS["fp8_block"], FP8_TILE),
 }
-ROUNDINGS = {"round": ("nvfp4", 75, WIDTHS["nvfp4"]), "round spread": (SPREAD, 20, 2320)}
+ROUNDINGS = {"round": ("nvfp4", 20, WIDTHS["nvfp4"]), "round spread": (SPREAD, 20, 2320)}
 
 
 def sources_of(modules) -> dict[str, str]:
