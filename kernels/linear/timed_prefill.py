@@ -81,7 +81,7 @@ def _problem(
                 widened,
                 partial(_peer_calls, _widen, rows, N, K, name),
                 devices=("cuda", "cpu"),
-            ),  # fmt: skip
+            ),
             library_product(N, K, rows),
         ),
     )
