@@ -96,6 +96,21 @@ def test_switches_are_the_settings():
     assert name("overlap", SPARK, kernels=switched) == "on"
 
 
+def test_fp8_operands_are_a_setting_of_long_prompts():
+    fp8 = KernelSettings(prefill="fp8")
+    of_4_bits = dispatch("product", HOPPER, 1024, fp8, "nvfp4")
+    assert of_4_bits.name == "fp8_prefill_linear"
+    assert "as set" in of_4_bits.reason
+    assert dispatch("product", HOPPER, 1024, fp8, "bf16").name == "expanded_linear"
+    assert dispatch("product", HOPPER, 1024, AUTO, "nvfp4").name == "expanded_linear"
+    assert dispatch("product", HOPPER, 32, fp8, "nvfp4").name == "skinny_linear"
+    assert [name("prefill", HOPPER, kernels=one) for one in (AUTO, fp8)] == ["bf16", "fp8"]
+    assert "less exactly" in dispatch("prefill", HOPPER, 1, fp8).reason
+    on_cpu = dispatch("prefill", CPU, 1, fp8)
+    assert on_cpu.kernel == "bf16"
+    assert "CPU" in on_cpu.reason
+
+
 def test_what_there_is_not_is_refused():
     with pytest.raises(ValueError, match="no operation 'prod'"):
         dispatch("prod", SPARK, 1, AUTO)
