@@ -1,8 +1,8 @@
-"""Compares prompts read by FP8 operands with prompts read in BF16, on a CPU.
+"""Compares prompts read by FP8 operands with prompts read in BF16.
 
-Both sides hold the same packed weights and compute what a GPU's kernels compute, in plain torch.
-Without a model the demo is taken, rounded to NVFP4, and exchanges that no training saw. On a GPU
-`qwen38 quality --candidate-set kernels.prefill=fp8` does the same with the kernels.
+Both sides hold the same packed weights. A CPU computes in plain torch what a GPU's kernels compute.
+Without a model the demo is taken, rounded to NVFP4, and exchanges that no training saw; for a whole
+model on a GPU there is `qwen38 quality --candidate-set kernels.prefill=fp8`.
 """
 
 from __future__ import annotations
@@ -36,27 +36,28 @@ from engine.text.tokenizer import Tokenizer
 
 DEMO = profile_folder() / "demo"
 HOPPER = (9, 0)
-"""Whose crossovers say how many rows are worth FP8 operands."""
+"""Whose crossovers say on a CPU how many rows are worth FP8 operands."""
 
 
-def opened(folder: Path, *, fp8: bool) -> Model:
-    """Returns a model whose layers run by the kernels' torch builds."""
-    launching = Launching(HOPPER, graphs=False, fp8_prefill=fp8)
-    return load_model(folder, packer=Packer(launching))
+def opened(folder: Path, device: str, *, fp8: bool) -> Model:
+    """Returns a model whose layers run by the kernels, on a CPU by their torch builds."""
+    capability = HOPPER if device == "cpu" else torch.cuda.get_device_capability()
+    launching = Launching(capability, graphs=False, fp8_prefill=fp8)
+    return load_model(folder, device=device, packer=Packer(launching))
 
 
-def compared(folder: Path, text: Text, window: int, num_tokens: int) -> TextFigures:
+def compared(folder: Path, text: Text, device: str, window: int, num_tokens: int) -> TextFigures:
     """Returns what FP8 operands change of a text, read in windows from empty states."""
     tokenizer = Tokenizer.load(folder, read_config(folder).vocab_size)
     ids = tokenizer.encode(text.body, control=True)[:num_tokens]
     reading = Reading(windows_of(ids, window), tokenizer.num_ids)
 
     def expected() -> Expectation:
-        model = opened(folder, fp8=False)
+        model = opened(folder, device, fp8=False)
         return expect_text(model, model.new_state(window), reading, lambda _: None)
 
     def found() -> Comparison:
-        model = opened(folder, fp8=True)
+        model = opened(folder, device, fp8=True)
         return compare_text(model, model.new_state(window), reading, before, lambda _: None)
 
     before = expected()
@@ -81,6 +82,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, help="else exchanges that no training saw")
     parser.add_argument("--window", type=int, default=512, help="tokens read from an empty state")
     parser.add_argument("--tokens", type=int, default=16_384)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     given = parser.parse_args()
     torch.set_num_threads(1)
     text = read_text(given.text) if given.text else Text("exchanges", exchanges(held_out=True))
@@ -90,7 +92,7 @@ def main() -> None:
             folder = Path(place) / "nvfp4"
             quantize(prepare(DEMO, folder, Options("nearest", None, 0, 32)), lambda _: None)
         began_s = time.monotonic()
-        figures = compared(folder, text, given.window, given.tokens)
+        figures = compared(folder, text, given.device, given.window, given.tokens)
         print(f"{told(figures)}; {time.monotonic() - began_s:.0f} s")
 
 
