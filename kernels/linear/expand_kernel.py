@@ -1,7 +1,5 @@
 """Hold the device code that widens stored weights to bf16, one kernel a format.
 
-That of 4-bit weights serves `requantise.py` too, which rounds to e4m3.
-
 A program widens a few rows of one or more steps of 128 inputs; every element is computed by the
 fp32 operations that `reference.py` names, in its order, so the bits are equal. Launch with
 `enable_fp_fusion=False`.
@@ -28,7 +26,7 @@ def expand_nvfp4_kernel(
     codes_ptr,  # uint8 [N, Kp / 2] or, SPREAD, words of eight codes int32 [N, Kp / 8]
     runs_ptr,  # bytes of scale_runs
     row_scales_ptr,  # fp32 [N]
-    out_ptr,  # bf16 or e4m3 [N, K]
+    out_ptr,  # bf16 [N, K]
     num_outputs,
     num_inputs,
     num_steps,
@@ -66,9 +64,8 @@ def expand_nvfp4_kernel(
     scales = tl.broadcast_to(scales[:, :, None], (16, STEPS * 8, 8))
     scales = tl.reshape(scales, (16, width))
 
-    dtype: constexpr = out_ptr.dtype.element_ty
-    low = (_value(pairs << 16) * scales).to(dtype)
-    high = (_value(pairs & 0xFFFF0000) * scales).to(dtype)
+    low = (_value(pairs << 16) * scales).to(tl.bfloat16)
+    high = (_value(pairs & 0xFFFF0000) * scales).to(tl.bfloat16)
     values = tl.reshape(tl.join(low, high), (16, 2 * width))
     inputs = first_step * 128 + tl.arange(0, 2 * width)
     out_at = out_ptr + rows.to(tl.int64)[:, None] * stride_out_row + inputs[None, :]

@@ -8,7 +8,6 @@ import torch
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
-from kernels.linear.expand import NVFP4_STEPS, OPTIONS
 from kernels.linear.formats import E2M1_VALUES, NVFP4_GROUP, STEP, TILE_ROWS
 from kernels.linear.pack import E4M3, stored_codes, unpack_scales
 from kernels.linear.weight import E4m3RowWeight, Nvfp4Weight, num_outputs, padded_inputs
@@ -20,6 +19,10 @@ FACTOR_STEPS = 16
 """Steps of scales that a program reads at once while it looks for its rows' largest."""
 
 FACTOR_OPTIONS = {"num_warps": 4}
+STEPS = 4
+"""Steps of 128 inputs x 16 rows that one program rounds."""
+
+OPTIONS = {"num_warps": 4}
 
 
 def requantise(weight: Nvfp4Weight, codes: torch.Tensor | None = None) -> E4m3RowWeight:
@@ -78,10 +81,9 @@ def _requantise_reference(weight: Nvfp4Weight, codes: torch.Tensor) -> E4m3RowWe
 
 
 def _launch(weight: Nvfp4Weight, codes: torch.Tensor) -> E4m3RowWeight:
-    from kernels.linear.expand_kernel import expand_nvfp4_kernel
-    from kernels.linear.requantise_kernel import row_factors_kernel
+    from kernels.linear.requantise_kernel import requantise_kernel, row_factors_kernel
 
-    (N, Kp), num_steps = codes.shape, codes.shape[1] // STEP
+    N, num_steps = codes.shape[0], codes.shape[1] // STEP
     runs = weight.scale_runs.view(torch.uint8)
     factors, scales = torch.empty_like(weight.row_scales), torch.empty_like(weight.row_scales)
     tiles = -(-N // TILE_ROWS)
@@ -90,8 +92,8 @@ def _launch(weight: Nvfp4Weight, codes: torch.Tensor) -> E4m3RowWeight:
         STEPS=FACTOR_STEPS, **FACTOR_OPTIONS,
     )  # fmt: skip
     stored = weight.codes.view(torch.int32) if weight.spread else weight.codes
-    expand_nvfp4_kernel[(-(-num_steps // NVFP4_STEPS), tiles)](
-        stored, runs, factors, codes, N, Kp, num_steps, Kp,
-        STEPS=NVFP4_STEPS, SPREAD=weight.spread, **OPTIONS,
+    requantise_kernel[(-(-num_steps // STEPS), tiles)](
+        stored, runs, factors, codes.view(torch.uint16), N, num_steps,
+        STEPS=STEPS, SPREAD=weight.spread, NATIVE=weight.codes.is_cuda, **OPTIONS,
     )  # fmt: skip
     return E4m3RowWeight(codes, scales, weight.K)

@@ -168,14 +168,17 @@ def truth_prefill(inputs: Tensors) -> Tensors:
     """State a product whose activations, and 4-bit weights, may be rounded to e4m3.
 
     An activation moves by 2^-4 of itself or 2^-10 of its scale, which is 1/448 of the largest of
-    its 128 inputs. Hopper's FP8 tensor cores keep 14 bits while they add a step's 128 products in
-    four instructions of 33 operands: 132 x 2^-13 S, where S is that of the rounded operands.
+    its 128 inputs for a block format, else of its row. Hopper's FP8 tensor cores keep 14 bits while
+    they add a step's 128 products in four instructions of 33 operands: 132 x 2^-13 S, where S is
+    that of the rounded operands.
     """
     x = inputs["x"].double()
     num_rows, num_inputs = x.shape
-    padded = torch.nn.functional.pad(x.abs(), (0, -num_inputs % STEP)).view(num_rows, -1, STEP)
-    scales = padded.amax(dim=2).clamp(min=448 * 2.0**-126) / 448
-    smallest = 2.0**-10 * scales.repeat_interleave(STEP, dim=1)[:, :num_inputs]
+    padded = torch.nn.functional.pad(x.abs(), (0, -num_inputs % STEP))
+    is_block = inputs["scales"].dim() == 2 and "tensor_scale" not in inputs
+    groups = padded.view(num_rows, -1, STEP if is_block else padded.shape[1])
+    scales = groups.amax(dim=2).clamp(min=448 * 2.0**-126) / 448
+    smallest = 2.0**-10 * scales.repeat_interleave(groups.shape[2], dim=1)[:, :num_inputs]
     steps = torch.maximum(2.0**-4 * x.abs(), smallest)
     weight = weight_rows(inputs, slice(0, inputs["codes"].shape[0]))
     rounded = weight.abs() + _requantising_steps(inputs, weight)
