@@ -54,11 +54,12 @@ class PrefillTile:
 DEFAULT = PrefillTile()
 
 ROWS_FROM: dict[int, dict[str, int]] = {
-    90: {"nvfp4": 385, "fp8_block": 193, "e4m3_row": 193},
+    90: {"nvfp4": 320, "fp8_block": 193, "e4m3_row": 193},
     121: {"nvfp4": 769, "fp8_block": 193, "e4m3_row": 193},
 }
 """Rows from which this path is faster than the one of bf16 rows, by GPU family and format: a 4-bit
-weight must first earn its rounding. Of sm_121 computed from bytes and operations, not measured."""
+weight must first earn its rounding. An H200 loses at 256 rows of it and wins at 384. Of sm_121 this
+is computed from bytes and operations, not measured."""
 
 TAKEN = (Fp8BlockWeight, E4m3RowWeight, Nvfp4Weight)
 """Weights that this path multiplies."""
@@ -79,8 +80,7 @@ def fp8_prefill_linear(
         x: bf16 [T, K], rows contiguous, any row stride.
         weight: N rows of K inputs in the block format, e4m3 with a multiplier a row, or NVFP4.
         tile: launch choice of the kernel.
-        by_library: let torch's own product multiply scaled rows by scaled rows. None leaves it to
-            `library_is_faster`; it does not multiply blocks.
+        by_library: let torch's own product multiply. None leaves it to `library_is_faster`.
         buffer: bf16 [n], 2 n >= N * Kp, contiguous: holds the codes of a rounded 4-bit weight and
             serves one call after another. None allocates; 8-bit weights need none.
         out: bf16 [T, N] to write into, rows contiguous. None allocates.
@@ -115,58 +115,75 @@ def fp8_prefill_linear(
             "use middle_linear or expanded_linear"
         )
     expect_rows(axes, "fp8_prefill_linear", x, weight)
-    out = expect_output(axes, "fp8_prefill_linear", x, weight, out, BF16)
+    if out is not None:
+        expect_output(axes, "fp8_prefill_linear", x, weight, out, BF16)
+        axes.same_device(x=x, out=out)
     if isinstance(weight, Fp8BlockWeight) and tile.tile_n not in (32, 64, 128):
         raise ValueError(
             f"fp8_prefill_linear: {tile} spans two block scales; take tile_n of 32, 64 or 128"
         )
-    axes.same_device(x=x, weight=weight.codes, out=out)
-    if out.shape[0] == 0:
-        return out
-    if isinstance(weight, Fp8BlockWeight):
-        codes, scales = quantise_steps(x)
+    axes.same_device(x=x, weight=weight.codes)
+    num_rows = x.shape[0]
+    if num_rows == 0:
+        return x.new_empty((0, num_outputs(weight))) if out is None else out
+    if isinstance(weight, Nvfp4Weight):
+        weight = requantise(weight, _room(buffer, weight))
+    is_block = isinstance(weight, Fp8BlockWeight)
+    codes, scales = quantise_steps(x) if is_block else quantise_rows(x)
+    if library_is_faster(weight, num_rows) if by_library is None else by_library:
+        product = _by_library(codes, scales, weight)
+    elif interpreter.on_kernels(x):
+        return _by_kernel(codes, scales, weight, tile, out)
     else:
-        codes, scales = quantise_rows(x)
-        if isinstance(weight, Nvfp4Weight):
-            weight = requantise(weight, _room(buffer, weight))
-        if library_is_faster(weight) if by_library is None else by_library:
-            return out.copy_(_by_library(codes, scales, weight))
-    if not interpreter.on_kernels(x):
-        return out.copy_(_product_reference(codes, scales, weight))
-    _launch(codes, scales, weight, tile, out)
-    return out
+        product = _product_reference(codes, scales, weight)
+    return product if out is None else out.copy_(product)
 
 
-def library_is_faster(weight: Fp8BlockWeight | E4m3RowWeight) -> bool:
-    """Say whether torch's own FP8 product serves a weight: on Hopper, by row, N a multiple of 16.
+def library_is_faster(weight: Fp8BlockWeight | E4m3RowWeight, num_rows: int) -> bool:
+    """Say whether torch's own FP8 product serves: on Hopper, where its shapes allow it.
 
-    At 1,024 rows of 34816x5120 it takes 266 us on an H200 and the kernel 386.
+    At 1,024 rows of 34816x5120 it takes 266 us on an H200 with scales by row and 281 with blocks;
+    the kernel takes 386 and 373.
     """
     codes = weight.codes
-    is_hopper = codes.is_cuda and torch.cuda.get_device_capability(codes.device)[0] == 9
-    return is_hopper and isinstance(weight, E4m3RowWeight) and codes.shape[0] % 16 == 0
+    if not codes.is_cuda or torch.cuda.get_device_capability(codes.device)[0] != 9:
+        return False
+    by_row = isinstance(weight, E4m3RowWeight)
+    return codes.shape[0] % (16 if by_row else STEP) == 0 and (by_row or num_rows % 16 == 0)
 
 
-def _by_library(codes: torch.Tensor, scales: torch.Tensor, weight: E4m3RowWeight) -> torch.Tensor:
+def _by_library(
+    codes: torch.Tensor, scales: torch.Tensor, weight: Fp8BlockWeight | E4m3RowWeight
+) -> torch.Tensor:
     """Multiply with fp32 sums of whole steps: the fast accumulation keeps 14 bits throughout."""
-    return torch._scaled_mm(  # noqa: SLF001  torch.nn.functional.scaled_mm adds nothing here
-        codes, weight.codes.t(), scales[:, None], weight.row_scales[None, :],
-        out_dtype=torch.bfloat16, use_fast_accum=False,
+    from torch.nn.functional import ScalingType, scaled_mm
+
+    if isinstance(weight, Fp8BlockWeight):
+        kinds = ScalingType.BlockWise1x128, ScalingType.BlockWise128x128
+        of_rows, of_weight = scales.t(), weight.scales.t()
+    else:
+        kinds = ScalingType.RowWise, ScalingType.RowWise
+        of_rows, of_weight = scales[:, None], weight.row_scales[None, :]
+    return scaled_mm(
+        codes, weight.codes.t(), of_rows, kinds[0], of_weight, kinds[1],
+        output_dtype=torch.bfloat16, use_fast_accum=False,
     )  # fmt: skip
 
 
-def _launch(
+def _by_kernel(
     codes: torch.Tensor,
     scales: torch.Tensor,
     weight: Fp8BlockWeight | E4m3RowWeight,
     tile: PrefillTile,
-    out: torch.Tensor,
-) -> None:
+    out: torch.Tensor | None,
+) -> torch.Tensor:
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     from kernels.linear.prefill_fp8_kernel import prefill_fp8_kernel
 
-    num_rows, N = out.shape
+    num_rows, N = codes.shape[0], num_outputs(weight)
+    if out is None:
+        out = torch.empty((num_rows, N), dtype=torch.bfloat16, device=codes.device)
     x_map = TensorDescriptor.from_tensor(codes, [tile.tile_t, STEP])
     codes_map = TensorDescriptor.from_tensor(weight.codes, [tile.tile_n, STEP])
     grid = (-(-num_rows // tile.tile_t) * -(-N // tile.tile_n),)
@@ -175,6 +192,7 @@ def _launch(
         padded_inputs(weight) // STEP, out.stride(0), TILE_T=tile.tile_t, TILE_N=tile.tile_n,
         BY_ROW=isinstance(weight, E4m3RowWeight), **tile.options(), **lowering(_capability(codes)),
     )  # fmt: skip
+    return out
 
 
 def lowering(capability: tuple[int, int]) -> dict[str, str]:

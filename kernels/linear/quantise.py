@@ -14,9 +14,10 @@ STEP_ROWS = 16
 """Rows of one step of 128 inputs that one program rounds."""
 
 STEP_OPTIONS = {"num_warps": 4}
-ROW_ELEMENTS = 64
-"""Elements of a row that one thread rounds."""
+ROW_WIDTH = 2048
+"""Inputs of a row that its program rounds at a time."""
 
+ROW_OPTIONS = {"num_warps": 8}
 E4M3_MAX = 448.0
 SMALLEST_LARGEST = E4M3_MAX * 2.0**-126
 """Largest magnitude of a group below which its scale stops at 2^-126."""
@@ -71,16 +72,10 @@ def quantise_rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     padded = -(-K // STEP) * STEP
     codes = torch.empty((num_rows, padded), dtype=E4M3, device=x.device)
     scales = torch.empty(num_rows, dtype=torch.float32, device=x.device)
-    width = 1 << (padded - 1).bit_length()
     quantise_rows_kernel[(num_rows,)](
-        x, codes, scales, K, padded, x.stride(0), WIDTH=width, **row_options(width)
+        x, codes, scales, K, padded, x.stride(0), WIDTH=ROW_WIDTH, **ROW_OPTIONS
     )
     return codes, scales
-
-
-def row_options(width: int) -> dict[str, int]:
-    """Return the launch options for rows of at most `width` inputs, a power of two."""
-    return {"num_warps": min(32, max(4, width // (32 * ROW_ELEMENTS)))}
 
 
 def _padded(x: torch.Tensor) -> torch.Tensor:

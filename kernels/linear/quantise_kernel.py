@@ -45,12 +45,23 @@ def quantise_rows_kernel(
     stride_x_row,
     WIDTH: constexpr,
 ) -> None:
-    """Write e4m3(x / scale) and scale = max |x| / 448 of one row; WIDTH is a power of two >= Kp."""
+    """Write e4m3(x / scale) and scale = max |x| / 448 of one row, WIDTH inputs at a time.
+
+    The row is read twice, the second time from the cache.
+    """
     row = tl.program_id(0).to(tl.int64)
-    inputs = tl.arange(0, WIDTH)
-    x_at = x_ptr + row * stride_x_row + inputs
-    x = tl.load(x_at, mask=inputs < num_inputs, other=0.0).to(tl.float32)
-    scale = tl.div_rn(tl.maximum(tl.max(tl.abs(x)), 448.0 * 1.1754943508222875e-38), 448.0)
-    codes = tl.div_rn(x, tl.broadcast_to(scale, x.shape)).to(tl.float8e4nv)
-    tl.store(codes_ptr + row * num_padded + inputs, codes, mask=inputs < num_padded)
+    x_at = x_ptr + row * stride_x_row
+    codes_at = codes_ptr + row * num_padded
+    at = tl.arange(0, WIDTH)
+    largest = tl.zeros((WIDTH,), tl.float32)
+    for start in range(0, num_inputs, WIDTH):
+        x = tl.load(x_at + start + at, mask=at < num_inputs - start, other=0.0).to(tl.float32)
+        largest = tl.maximum(largest, tl.abs(x))
+    limit = 448.0 * 1.1754943508222875e-38
+    scale = tl.div_rn(tl.maximum(tl.max(largest), limit), 448.0)
+    wide = tl.broadcast_to(scale, (WIDTH,))
+    for start in range(0, num_padded, WIDTH):
+        x = tl.load(x_at + start + at, mask=at < num_inputs - start, other=0.0).to(tl.float32)
+        codes = tl.div_rn(x, wide).to(tl.float8e4nv)
+        tl.store(codes_at + start + at, codes, mask=at < num_padded - start)
     tl.store(scales_ptr + row, scale)

@@ -19,7 +19,7 @@ FACTOR_STEPS = 16
 """Steps of scales that a program reads at once while it looks for its rows' largest."""
 
 FACTOR_OPTIONS = {"num_warps": 4}
-STEPS = 4
+STEPS = 8
 """Steps of 128 inputs x 16 rows that one program rounds."""
 
 OPTIONS = {"num_warps": 4}
