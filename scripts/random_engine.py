@@ -1,7 +1,8 @@
 """An engine around random weights of a full size, with the demo's tokenizer and template."""
 
 from engine.compute_path import choose_compute_path
-from engine.draft.prices import Prices, shipped_prices
+from engine.draft.price_table import shipped_prices
+from engine.draft.prices import Prices
 from engine.draft.routed import Routing
 from engine.locate import Choice
 from engine.model.config import SHAPES
