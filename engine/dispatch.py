@@ -25,8 +25,12 @@ Operation = Literal[
     "attention of a round", "choice of a round",
     "convolve a chunk", "delta rule of a chunk", "prepare heads of a chunk",
     "attention of a chunk", "gate attention of a chunk",
+    "fold states", "fold tails", "close gaps of a tree",
 ]  # fmt: skip
-"""The first four are decisions about all others."""
+"""The first four are decisions about all others, the last three run between rounds."""
+
+BETWEEN: tuple[Operation, ...] = ("fold states", "fold tails", "close gaps of a tree")
+"""What a round leaves to be done; where rows are walked one by one it leaves nothing."""
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
@@ -120,6 +124,17 @@ _KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
     ),
     "gate attention of a chunk": Chosen(
         "kernels.attention.reference.gate_reference", "torch", "element by element"
+    ),
+    "fold states": Chosen(
+        "kernels.delta.fold.delta_fold", "CUDA C++",
+        "where a point is kept or a prompt follows; else the next round folds while it loads",
+    ),
+    "fold tails": Chosen(
+        "kernels.conv.op.conv_fold", "Triton", "with the states: the last accepted inputs"
+    ),
+    "close gaps of a tree": Chosen(
+        "kernels.attention.compact.attention_compact", "CUDA C++",
+        "moves the keys and values of accepted rows together, when a branch was accepted",
     ),
 })  # fmt: skip
 
@@ -252,6 +267,8 @@ def _by_reference(operation: Operation, path: Chosen, facts: DeviceFacts) -> Cho
         return Chosen("off", "", f"There are no kernels to overlap. {path.reason}")
     if operation == "prefill":
         return Chosen("bf16", "", f"There are no kernels with FP8 operands. {path.reason}")
+    if operation in BETWEEN:
+        return Chosen("none", "", f"Rows run one by one, and none waits. {path.reason}")
     if operation in _ON_BOTH_PATHS and facts.device == "cuda":
         same = _KERNELS[operation]
         return replace(same, reason=f"{same.reason}; the bits of its reference")

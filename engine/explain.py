@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.compute_path import facts_of
-from engine.dispatch import Chosen, DeviceFacts, Operation, decoding_of, dispatch
+from engine.dispatch import BETWEEN, Chosen, DeviceFacts, Operation, decoding_of, dispatch
 from engine.errors import CheckpointError
 from engine.formats_by_layer import Stored
 from engine.locate import choose
@@ -30,8 +30,12 @@ from kernels.linear.pack import MEMBER_ROWS
 from kernels.linear.tile_choice import lookup
 from kernels.linear.weight import NAMES
 
-Phase = Literal["round", "chunk"]
-ROWS: dict[Phase, tuple[int, ...]] = {"round": tuple(range(1, MAX_NODES + 1)), "chunk": NUM_ROWS}
+Phase = Literal["round", "between", "chunk"]
+ROWS: dict[Phase, tuple[int, ...]] = {
+    "round": tuple(range(1, MAX_NODES + 1)),
+    "between": (MAX_NODES,),
+    "chunk": NUM_ROWS,
+}
 """The rows that a call may have."""
 
 _MEMBER_ROWS = {NAMES[kind]: rows for kind, rows in MEMBER_ROWS.items()}
@@ -51,6 +55,7 @@ _OPERATIONS: dict[Phase, tuple[tuple[Operation, _Of], ...]] = {
         ("silu x up", "layer"),
         ("choice of a round", "once"),
     ),
+    "between": tuple((one, "once") for one in BETWEEN),
     "chunk": (
         ("embed", "once"),
         ("norm", "norm"),
@@ -183,7 +188,7 @@ def subject_of_checkpoint(path: Path, overlay: Path | None = None) -> Subject:
 
 
 def explain(subject: Subject, here: Here) -> list[Explained]:
-    """Say what runs each operation of a round of 1 to 32 rows, and of a chunk of prefill."""
+    """Say what runs each operation of a round of 1 to 32 rows, between rounds, and of a chunk."""
     return [one for phase in ROWS for one in _phase(phase, subject, here)]
 
 
@@ -202,7 +207,7 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
         "delta": config.num_delta_layers,
         "attention": config.num_attention_layers,
     }
-    for product in _matrices(subject, joined=here.packs):
+    for product in _matrices(subject, joined=here.packs) if phase != "between" else ():
         yield from _product(phase, product, here)
     for operation, of in _OPERATIONS[phase]:
         one = here.choose(operation, ROWS[phase][-1])

@@ -100,6 +100,11 @@ class Contents:
         except (KeyError, TypeError, ValueError):
             self.num_foreign += 1
         else:
+            self.touch(line)
+
+    def touch(self, line: Mapping[str, Any]) -> None:
+        """Take the time of a line, but of a title's: a conversation that is renamed is as old."""
+        if line.get("type") != "title":
             self.updated = str(line.get("at") or self.updated)
 
     def put(self, entry: MessageEntry) -> None:

@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional
 
 from kernels.common import interpreter
+from kernels.common.e4m3 import E4M3_MAX
 from kernels.linear.formats import STEP
 from kernels.linear.pack import E4M3
 
@@ -18,7 +19,6 @@ ROW_WIDTH = 2048
 """Inputs of a row that its program rounds at a time."""
 
 ROW_OPTIONS = {"num_warps": 8}
-E4M3_MAX = 448.0
 SMALLEST_LARGEST = E4M3_MAX * 2.0**-126
 """Largest magnitude of a group below which its scale stops at 2^-126."""
 

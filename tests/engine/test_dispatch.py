@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.compute_path import ComputePath
-from engine.dispatch import OPERATIONS, DeviceFacts, decoding_of, dispatch
+from engine.dispatch import BETWEEN, OPERATIONS, DeviceFacts, decoding_of, dispatch
 from engine.draft.draft import Draft
 from engine.model.config import SHAPE_DEMO, hybrid_layers
 from engine.model.packing import Launching
@@ -29,6 +29,7 @@ AUTO = KernelSettings()
 GPUS = (HOPPER, RTX, SPARK)
 ROUND = [one for one in OPERATIONS if not one.endswith("a chunk")]
 NAMED = [one for one in OPERATIONS if one not in ("path", "launch", "overlap", "prefill")]
+OF_THE_CPU = [one for one in NAMED if one not in BETWEEN]
 SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), num_mtp_layers=0)
 
 
@@ -51,7 +52,7 @@ def test_a_gpu_runs_kernels_in_graphs(facts):
 
 def test_targets_are_those_that_kernels_are_compiled_for():
     targets = [one.target for one in (CPU, HOPPER, RTX, SPARK)]
-    assert targets == ["cpu", "sm_90a", "sm_120a", "sm_121a"]
+    assert targets == ["cpu", "sm_90a", "sm_120f", "sm_121a"]
     assert "hardware's converter" in decoding_of("nvfp4", SPARK)
     assert "portable" in decoding_of("nvfp4", HOPPER)
     assert "hardware's converter" in decoding_of("fp8_block", HOPPER)  # of e4m3: sm_89 and later
@@ -155,9 +156,19 @@ def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts):
         verifier.launch(course, 5, Draft.chain((1,)), 9, clock).wait(lambda _: True)
 
     in_chunk = called_while(lambda: model.prefill(range(64), state))
+
+    def between():
+        if facts is HOPPER:
+            state.accept((0, 2))  # a branch: row 1 leaves a gap
+        state.snapshot()
+
     in_round = called_while(a_round)
-    for operation, code in codes_of(facts, NAMED).items():
-        assert code in (in_chunk if operation.endswith("a chunk") else in_round), operation
+    after_round = called_while(between)
+    seen = {"a chunk": in_chunk, "a round": in_round}
+    here = NAMED if facts is HOPPER else OF_THE_CPU
+    for operation, code in codes_of(facts, here).items():
+        where = after_round if operation in BETWEEN else seen.get(operation[-7:], in_round)
+        assert code in where, operation
     if facts is CPU:  # on a CPU tensor a kernel's own fallback is a reference
-        foreign = set(codes_of(HOPPER, NAMED).values()) - set(codes_of(CPU, NAMED).values())
-        assert not foreign & (in_chunk | in_round)
+        foreign = set(codes_of(HOPPER, NAMED).values()) - set(codes_of(CPU, here).values())
+        assert not foreign & (in_chunk | in_round | after_round)

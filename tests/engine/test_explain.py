@@ -95,6 +95,15 @@ def test_on_a_cpu_nothing_is_joined_and_all_is_bf16():
     assert decisions(here)["path"].kernel == "reference"
 
 
+def test_what_a_round_leaves_to_be_done_is_told():
+    found = told("27b", "fp8", on((12, 1)), "between")
+    assert {name: one.kernel for name, one in found.items()} == {
+        "fold states": "delta_fold", "fold tails": "conv_fold",
+        "close gaps of a tree": "attention_compact",
+    }  # fmt: skip
+    assert {one.kernel for one in told("demo", "fp8", on(None), "between").values()} == {"none"}
+
+
 def test_a_default_tile_is_told():
     bare = Here(DeviceFacts("cuda", (9, 0)), AUTO)
     found = told("27b", "fp8", bare, "round")
