@@ -208,6 +208,8 @@ def dispatch(
         first = fp8_rows_from(facts.capability, format_name) if is_fp8 else None
         way = way_of(num_rows, crossovers_of(facts.capability), first)
         kernel, build = _PRODUCTS[way.kernel]
+        if way.kernel == "fp8" and facts.capability[0] == 9:
+            build = "library"  # torch's FP8 product: prefill_fp8.library_is_faster
         return Chosen(kernel, build, way.reason)
     return _KERNELS[operation]
 

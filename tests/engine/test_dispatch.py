@@ -103,6 +103,8 @@ def test_fp8_operands_are_a_setting_of_long_prompts():
     of_4_bits = dispatch("product", HOPPER, 1024, fp8, "nvfp4")
     assert of_4_bits.name == "fp8_prefill_linear"
     assert "as set" in of_4_bits.reason
+    assert of_4_bits.build == "library"
+    assert dispatch("product", SPARK, 1024, fp8, "nvfp4").build == "Triton"
     assert dispatch("product", HOPPER, 1024, fp8, "bf16").name == "expanded_linear"
     assert dispatch("product", HOPPER, 1024, AUTO, "nvfp4").name == "expanded_linear"
     assert dispatch("product", HOPPER, 32, fp8, "nvfp4").name == "skinny_linear"
