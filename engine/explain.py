@@ -40,6 +40,9 @@ ROWS: dict[Phase, tuple[int, ...]] = {
 
 _MEMBER_ROWS = {NAMES[kind]: rows for kind, rows in MEMBER_ROWS.items()}
 
+_GATES = ("a | b", "bf16")
+"""The product that a round computes where it is used: `engine.model.rows.plain_gates`."""
+
 _Of = Literal["once", "layer", "norm", "delta", "attention"]
 """What an operation is counted by."""
 
@@ -49,7 +52,7 @@ _OPERATIONS: dict[Phase, tuple[tuple[Operation, _Of], ...]] = {
         ("norm", "norm"),
         ("convolve a round", "delta"),
         ("delta rule of a round", "delta"),
-        ("gated norm", "delta"),
+        ("gated norm of a round", "delta"),
         ("prepare heads of a round", "attention"),
         ("attention of a round", "attention"),
         ("silu x up", "layer"),
@@ -61,7 +64,7 @@ _OPERATIONS: dict[Phase, tuple[tuple[Operation, _Of], ...]] = {
         ("norm", "norm"),
         ("convolve a chunk", "delta"),
         ("delta rule of a chunk", "delta"),
-        ("gated norm", "delta"),
+        ("gated norm of a chunk", "delta"),
         ("prepare heads of a chunk", "attention"),
         ("attention of a chunk", "attention"),
         ("gate attention of a chunk", "attention"),
@@ -210,29 +213,49 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
     for product in _matrices(subject, joined=here.packs) if phase != "between" else ():
         yield from _product(phase, product, here)
     for operation, of in _OPERATIONS[phase]:
-        one = here.choose(operation, ROWS[phase][-1])
-        yield Explained(phase, operation, counts[of], one.name, one.build, one.reason)
+        for one, told in _choices(operation, phase, here):
+            name = f"{operation}{told}"
+            yield Explained(phase, name, counts[of], one.name, one.build, one.reason)
     if phase == "round":
         yield _head(subject, here)
 
 
 def _product(phase: Phase, product: _Product, here: Here) -> Iterator[Explained]:
     """A product by each kernel that some number of rows gives it."""
-    ranges = _ranges(ROWS[phase], product.stored, here)
-    for first, last in ranges:
-        one = here.choose("product", last, product.stored)
-        told = f", {first} to {last} rows" if len(ranges) > 1 else ""
+    if phase == "round" and here.packs and (product.label, product.stored) == _GATES:
+        one = here.choose("multiply gates of a round", MAX_NODES)
+        name = product.title(here)
+        yield Explained(phase, name, product.times, one.name, one.build, one.reason)
+        return
+    for one, told in _choices("product", phase, here, product.stored):
         reason = _with_weight(one, product, here)
         name = f"{product.title(here)}{told}"
         yield Explained(phase, name, product.times, one.name, one.build, reason)
 
 
-def _ranges(rows: Sequence[int], stored: WeightFormat, here: Here) -> list[tuple[int, int]]:
-    """Ranges of ``rows`` whose products with a format have one kernel; both ends count."""
+def _choices(
+    operation: Operation, phase: Phase, here: Here, stored: WeightFormat = "bf16"
+) -> list[tuple[Chosen, str]]:
+    """What runs an operation, with its rows in words where another number has another kernel.
+
+    A product's weight has a format.
+    """
+    ranges = _ranges(operation, ROWS[phase], stored, here)
+    told = [f", {first} to {last} rows" for first, last in ranges] if len(ranges) > 1 else [""]
+    return [
+        (here.choose(operation, last, stored), words)
+        for (_, last), words in zip(ranges, told, strict=True)
+    ]
+
+
+def _ranges(
+    operation: Operation, rows: Sequence[int], stored: WeightFormat, here: Here
+) -> list[tuple[int, int]]:
+    """Ranges of ``rows`` that have one kernel; both ends count."""
     found: list[tuple[int, int]] = []
     before = ""
     for num_rows in rows:
-        kernel = here.choose("product", num_rows, stored).kernel
+        kernel = here.choose(operation, num_rows, stored).kernel
         start = found.pop()[0] if kernel == before else num_rows
         found.append((start, num_rows))
         before = kernel
