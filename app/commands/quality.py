@@ -30,6 +30,14 @@ def quality(
     candidate_profile: Annotated[
         str | None, typer.Option(help="Weight profile of the candidate.", metavar="NAME")
     ] = None,
+    candidate_sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--candidate-set",
+            help="Any setting of the candidate alone, such as kernels.prefill=fp8.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
     *,
     text: Annotated[
         list[Path] | None,
@@ -56,14 +64,8 @@ def quality(
         typer.Option("--json", help="Write JSON to FILE; bare, to stdout.", metavar="[FILE]"),
     ] = None,
     sets: options.Sets = None,
-    candidate_sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--candidate-set", help="A setting of the candidate alone.", metavar="NAME=VALUE"
-        ),
-    ] = None,
 ) -> int:
-    """Compare a candidate's weights with a reference's.
+    """Compare a candidate's weights, or another way to run them, with a reference's.
 
     Held-out loss on prose and code (of the demo: on simple exchanges), how often both choose the
     same token, and repetition in free answers. The report is Markdown on stdout. Exit code 1 when
@@ -78,10 +80,10 @@ def quality(
     if file is not None and file != STDOUT:
         check_output("--json", file)
     first = _plan(model, profile, device, sets)
-    if candidate is None and candidate_profile is None:
-        candidate_profile = profile  # the same weights under another setting
-    both = [*(sets or ()), *(candidate_sets or ())]
-    second = _plan(model if candidate is None else candidate, candidate_profile, device, both)
+    if candidate is None:
+        candidate, candidate_profile = model, candidate_profile or profile
+    own_sets = [*(sets or ()), *(candidate_sets or ())]
+    second = _plan(candidate, candidate_profile, device, own_sets)
     from engine.quality.gate import judge
     from engine.quality.report import as_json, as_markdown
     from engine.quality.side import Source
