@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from app import clipboard
 from app.commands.sessions import summary_line
+from app.copied_text import text_meant
 from app.live import show_value
 from app.plain.compare import compare
 from app.plain.profile import profile
@@ -21,8 +23,6 @@ from app.slash import SlashCommand, help_text, typed_text
 from app.stats import stats_line
 from app.streams import write_control
 from app.trace.export import HOW_TO_OPEN, export_present
-from app.tui import clipboard
-from app.tui.copied_text import text_meant
 from app.visible import visible_line
 from engine.errors import RequestError
 from engine.settings.declared import KNOWN

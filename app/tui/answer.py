@@ -3,7 +3,7 @@
 from rich.segment import Segment
 from textual.strip import Strip
 
-from app.tui.blocks import Block, BlockCutter, cut
+from app.blocks import Block, BlockCutter, cut
 from app.tui.code import code_row, code_width, frame_top
 from app.tui.pieces import GUTTER, BlockPiece, Drawing, Piece
 from app.tui.theme import Look

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
+from app.blocks import Block, has_references
 from app.sessions.entries import MessageEntry
 from app.tui.answer import TailPiece, ThinkingPiece, finished_pieces
-from app.tui.blocks import Block, has_references
 from app.tui.instruments.token_kinds import spans_of
 from app.tui.instruments.tokens_piece import TokensPiece
 from app.tui.pieces import (

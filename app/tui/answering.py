@@ -5,11 +5,11 @@ from typing import Literal
 
 from app.live import LiveSettings
 from app.opening import request_of
+from app.rates import TurnRates
 from app.sessions.session import Session
 from app.trace.record import Recorder
 from app.tui.clock import Clock
 from app.tui.page import Page
-from app.tui.rates import TurnRates
 from app.tui.seat import Notice, error_notice
 from app.tui.turn import Turn
 from app.tui.worker import EngineWorker, TurnFailed, WorkerEvent

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.profile_menu import Switch
+from app.rates import TurnRates, rates_of
 from app.stats import first_difference
 from app.tui.conversation import Conversation
-from app.tui.rates import TurnRates, rates_of
 from app.tui.worker import (
     EngineOpened,
     EngineWorker,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from app.live import LiveSettings
 from app.profile_menu import Switch
+from app.rates import TurnRates, rates_of
 from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
@@ -17,7 +18,6 @@ from app.tui.answering import Answering, AnswerPhase, Ending
 from app.tui.clock import Clock
 from app.tui.page import Page
 from app.tui.pieces import Tone
-from app.tui.rates import TurnRates, rates_of
 from app.tui.seat import Seat, SeatPhase, error_notice
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker, WorkerEvent, merged

@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from app.tui.blocks import Block
+from app.blocks import Block
 from app.tui.code import CodeDrawing
 from app.tui.render import draw_markdown
 from app.tui.theme import Look

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
+from app.copied_text import text_meant
 from app.live import LiveSettings
 from app.tui.answer import THINKING_MODES
 from app.tui.conversation import Conversation
-from app.tui.copied_text import text_meant
 from app.tui.screens.history import HistoryScreen
 from app.tui.window import Window
 

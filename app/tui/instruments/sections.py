@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from rich.segment import Segment
 from rich.style import Style
 
+from app.rates import COURSE_CELLS, Recent, TurnRates
 from app.tui.instruments.bars import Row, cells_of, columns, ends, line, parts
 from app.tui.instruments.reading import Reading, Tones
 from app.tui.lines import short, size_text
-from app.tui.rates import COURSE_CELLS, Recent, TurnRates
 from app.tui.theme import Look
 from app.visible import visible_line
 from engine.records import PHASES

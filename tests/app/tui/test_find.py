@@ -2,8 +2,8 @@
 
 import pytest
 
+from app.blocks import Block
 from app.tui.answer import ThinkingPiece
-from app.tui.blocks import Block
 from app.tui.find import Finder
 from app.tui.pieces import BlockPiece, PromptPiece
 from app.tui.theme import get_look

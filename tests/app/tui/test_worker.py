@@ -1,7 +1,7 @@
 import threading
 import time
 
-from app.tui.rates import TurnRates, rates_of
+from app.rates import TurnRates, rates_of
 from app.tui.worker import EngineOpened, EngineWorker, OpenFailed, TurnFailed
 from engine.errors import CancelledError
 from engine.types import Request, RoundEnded, TurnEnded

@@ -2,7 +2,7 @@
 
 from app.sessions.turns import pack, unpack
 from app.tui.instruments.token_kinds import Span, Step, kinds_of, spans_of, steps_of
-from tests.app.tui.instruments.records import a_round, a_turn
+from tests.app.records import a_round, a_turn
 
 
 def test_a_wrong_draft_is_corrected_and_its_rest_was_not_looked_at():
