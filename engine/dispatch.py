@@ -1,7 +1,7 @@
 """Which kernel an operation runs, and why: one pure function of device, rows and settings.
 
 What is decided while the program runs is decided here, or by what is called from here: the path
-and its switches by `engine.linear_path`, a product's kernel by `engine.model.packed.way_of`. The
+and its switches by `engine.compute_path`, a product's kernel by `engine.model.packed.way_of`. The
 other operations have one kernel a path, whatever the rows; the names below are theirs, and a test
 watches the engine call them.
 """

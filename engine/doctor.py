@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from engine.compute_path import ComputePath, choose_compute_path, describe_paths
 from engine.dflash.attach import find_dflash
 from engine.dflash.memory import dflash_bytes
 from engine.errors import EngineError
 from engine.fit import Need, need_of
-from engine.gpu import Gpu, read_gpu
-from engine.linear_path import LinearPath, choose_linear_path, describe_paths
 from engine.locate import HOW_TO_GIVE, Choice, choose
+from engine.machine.gpu import Gpu, read_gpu
 from engine.model.checkpoint import open_checkpoint
 from engine.model.config_file import read_config
 from engine.model.memory import available_bytes, plan_memory
@@ -132,7 +132,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _bandwidth() -> Finding:
-    from engine.measure import read_bandwidth_gbps
+    from engine.machine.measure import read_bandwidth_gbps
 
     device = "cuda" if has_cuda() else "cpu"
     rate = read_bandwidth_gbps(device)
@@ -161,7 +161,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
         return
     try:
         device = choose_device(settings.model.device)
-        path = choose_linear_path(settings, device)
+        path = choose_compute_path(settings, device)
         if device == "cuda":
             yield _kernels(path)
         room = available_bytes(device)
@@ -173,7 +173,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
         yield Finding("chat", "bad", error.message, error.mend)
 
 
-def _chat(settings: Settings, choice: Choice, device: str, path: LinearPath) -> Iterator[Finding]:
+def _chat(settings: Settings, choice: Choice, device: str, path: ComputePath) -> Iterator[Finding]:
     """Whether what chat would open reads and fits; raises the `EngineError` that it would meet."""
     config = read_config(choice.path)
     checkpoint = open_checkpoint(choice.path, config, choice.overlay)
@@ -195,7 +195,7 @@ def _chat(settings: Settings, choice: Choice, device: str, path: LinearPath) -> 
     yield Finding("chat", "good", f"'qwen38 chat' opens {choice.named} with {choice.profile.name}.")
 
 
-def _kernels(path: LinearPath) -> Finding:
+def _kernels(path: ComputePath) -> Finding:
     if path.is_packed:
         return Finding("kernels", "good", describe_paths(path))
     mend = "With the setting kernels.linear at 'auto' they are taken where they run."

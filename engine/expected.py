@@ -4,17 +4,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from engine.compute_path import ComputePath, choose_compute_path
 from engine.draft.prices import shipped_prices
 from engine.fit import Need, held_formats, need_of, widened_bytes
-from engine.linear_path import LinearPath, choose_linear_path
-from engine.measure import read_bandwidth_gbps
+from engine.machine.measure import read_bandwidth_gbps
 from engine.model import footprint
 from engine.model.config import SHAPE_27B, ModelConfig
 from engine.model.memory import available_bytes
 from engine.open import choose_device
 from engine.profile import Profile
 from engine.settings.declared import Settings
-from engine.tiles import TABLES
+from engine.tune.tiles import TABLES
 
 EARLY_TOKENS = 1024
 """Positions before the round whose speed is told: the beginning of a conversation."""
@@ -57,15 +57,15 @@ class Expected:
 
 
 def expect(
-    profile: Profile, context_tokens: int, path: LinearPath, *, read_gb_s: float, free_bytes: int
+    profile: Profile, context_tokens: int, path: ComputePath, *, read_gb_s: float, free_bytes: int
 ) -> Expected:
     """Compare a profile with a machine; nothing is loaded and nothing is measured here.
 
     Args:
         profile: its formats count, and the sizes of its checkpoint where it is here.
         context_tokens: longest conversation that memory is counted for.
-        path: how products run, of ``choose_linear_path``.
-        read_gb_s: of ``engine.measure.read_bandwidth_gbps``.
+        path: what computes, of ``choose_compute_path``.
+        read_gb_s: of ``engine.machine.measure.read_bandwidth_gbps``.
         free_bytes: of ``engine.model.memory.available_bytes``; whoever would unload another model
             first adds what that holds.
     """
@@ -102,7 +102,7 @@ def expect_here(settings: Settings, profiles: Iterable[Profile]) -> list[Expecte
         SettingsError: the device is not there, or does not run the kernels that are asked for.
     """
     device = choose_device(settings.model.device)
-    path = choose_linear_path(settings, device)
+    path = choose_compute_path(settings, device)
     read_gb_s, free_bytes = read_bandwidth_gbps(device), available_bytes(device)
     return [
         expect(one, settings.model.context_tokens, path, read_gb_s=read_gb_s, free_bytes=free_bytes)
@@ -118,7 +118,7 @@ def _state(need: Need, free_bytes: int) -> State:
     return "ready" if need.total_bytes <= free_bytes else "too large"
 
 
-def _timed(profile: Profile, config: ModelConfig, path: LinearPath) -> tuple[float, str] | None:
+def _timed(profile: Profile, config: ModelConfig, path: ComputePath) -> tuple[float, str] | None:
     """Milliseconds of a round of one row and whence, where the table's own model was timed."""
     formats = profile.formats
     if path.launching is None or not _is_27b(config):

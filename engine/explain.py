@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from engine.compute_path import facts_of
 from engine.dispatch import Chosen, DeviceFacts, Operation, decoding_of, dispatch
 from engine.errors import CheckpointError
 from engine.formats_by_layer import Stored
-from engine.linear_path import facts_of
 from engine.locate import choose
 from engine.model.checkpoint import open_checkpoint
 from engine.model.chunk import NUM_ROWS
@@ -23,7 +23,7 @@ from engine.model.tensors import TensorSpec, expected_tensors, format_of
 from engine.open import choose_device
 from engine.profile import Profile, WeightFormat, get_profile, load_profiles
 from engine.settings.declared import KernelSettings, Settings
-from engine.tiles import read_table
+from engine.tune.tiles import read_table
 from kernels.common.tree import MAX_NODES
 from kernels.linear.formats import STEP
 from kernels.linear.pack import MEMBER_ROWS

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.compute_path import choose_compute_path
 from engine.errors import CheckpointError
-from engine.linear_path import choose_linear_path
 from engine.locate import weights_of
 from engine.model import footprint
 from engine.model.config import SHAPE_27B, SHAPE_DEMO, ModelConfig
@@ -86,7 +86,7 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
 def packs_weights() -> bool:
     """Whether this machine, with its settings, packs weights for a GPU's kernels."""
     settings, _ = load_settings()
-    return choose_linear_path(settings, choose_device(settings.model.device)).is_packed
+    return choose_compute_path(settings, choose_device(settings.model.device)).is_packed
 
 
 def held_formats(profile: Profile, *, packed: bool) -> Formats:

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from engine.compute_path import choose_compute_path
 from engine.errors import SettingsError
 from engine.expected import Expected, expect
-from engine.linear_path import choose_linear_path
 from engine.locate import how_to_give
-from engine.measure import read_bandwidth_gbps
+from engine.machine.measure import read_bandwidth_gbps
 from engine.model.memory import available_bytes
 from engine.open import choose_device
 from engine.profile import Profile
@@ -67,7 +67,7 @@ def offers(
         SettingsError: the device is not there, or does not run the kernels that are asked for.
     """
     device = choose_device(settings.model.device)
-    path = choose_linear_path(settings, device)
+    path = choose_compute_path(settings, device)
     read_gb_s = read_gb_s or read_bandwidth_gbps(device)
     free_bytes = available_bytes(device)
     found: list[Offer] = []

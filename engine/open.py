@@ -8,16 +8,16 @@ from pathlib import Path
 
 import torch
 
+from engine.compute_path import ComputePath, choose_compute_path, warm_up
 from engine.dflash.attach import attach_dflash, find_dflash
 from engine.dflash.memory import dflash_bytes
 from engine.draft.dflash import DflashSource
 from engine.draft.prices import Prices, shipped_prices
 from engine.draft.routed import Routing
 from engine.errors import CheckpointError, SettingsError
-from engine.linear_path import LinearPath, choose_linear_path, warm_up
 from engine.load_steps import LoadSteps
 from engine.locate import Choice
-from engine.measure import read_bandwidth_gbps
+from engine.machine.measure import read_bandwidth_gbps
 from engine.model.checkpoint import Checkpoint, open_checkpoint
 from engine.model.config import ModelConfig
 from engine.model.config_file import read_config
@@ -31,14 +31,14 @@ from engine.profile import Formats, Profile
 from engine.settings.declared import DraftSettings, Settings
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
-from engine.tiles import TABLES, tile_notice, tuned_arithmetic
+from engine.tune.tiles import TABLES, tile_notice, tuned_arithmetic
 from engine.turn.local import LocalEngine
 from engine.turn.machine import Machine
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
 
 HELD_FORMATS = Formats("bf16", "bf16", "bf16", "bf16", "bf16")
 """What the reference path holds and reads, whatever was stored: weights are expanded. The
-kernels of a GPU hold and read them as stored (``engine.linear_path``)."""
+kernels of a GPU hold and read them as stored (``engine.compute_path``)."""
 
 SMALL_MODEL_BYTES = 1 << 30
 """Below this, handing a product to a second thread costs more than it saves, and ten times more
@@ -72,7 +72,7 @@ def open_engine(
         KernelError: the GPU refuses a kernel.
     """
     device = choose_device(settings.model.device)
-    path = choose_linear_path(settings, device)
+    path = choose_compute_path(settings, device)
     config = read_config(choice.path)
     torch.set_num_threads(settings.model.threads or choose_threads(config))
     tokenizer = Tokenizer.load(choice.path, config.vocab_size)
@@ -134,7 +134,7 @@ def engine_of(
     tokenizer: Tokenizer,
     template: ChatTemplate,
     choice: Choice,
-    path: LinearPath,
+    path: ComputePath,
     max_context_tokens: int,
     arithmetic: str,
     notices: tuple[str, ...] = (),
@@ -184,7 +184,7 @@ def engine_of(
     return engine
 
 
-def routing_of(draft: DraftSettings, path: LinearPath, profile: Profile) -> Routing | None:
+def routing_of(draft: DraftSettings, path: ComputePath, profile: Profile) -> Routing | None:
     """What routes the drafter ``auto``: where rows are computed together, at prices we know.
 
     On a CPU every row costs a step, and a choice between drafters has little to win.
@@ -276,10 +276,10 @@ def model_name(path: Path) -> str:
 
 
 def notices_of(
-    choice: Choice, checkpoint: Checkpoint, path: LinearPath | None = None
+    choice: Choice, checkpoint: Checkpoint, path: ComputePath | None = None
 ) -> tuple[str, ...]:
     """What a person should know about how these weights are served; without a path on the CPU."""
-    path = path or LinearPath()
+    path = path or ComputePath()
     notices = [formats_notice(choice, checkpoint)]
     if checkpoint.num_unused:
         notices.append(

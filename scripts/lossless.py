@@ -23,11 +23,11 @@ from string import ascii_lowercase
 
 import torch
 
+from engine.bench.random_engine import DEMO, random_engine
 from engine.errors import EngineError
 from engine.locate import Choice
 from engine.open import open_engine
 from engine.profile import get_profile, load_profiles
-from engine.random_engine import DEMO, random_engine
 from engine.records import TurnRecord
 from engine.settings.declared import ModelSettings, Settings
 from engine.text.tokenizer import Tokenizer

@@ -11,8 +11,8 @@ import threading
 
 import torch
 
+from engine.bench.random_engine import random_engine
 from engine.profile import get_profile, load_profiles
-from engine.random_engine import random_engine
 from engine.settings.declared import ModelSettings, Settings
 from engine.types import Request, Sampling, TurnEnded
 

@@ -32,7 +32,7 @@ from app.tui.chat import ChatApp
 from app.tui.clock import Clock
 from app.tui.instruments.gauges import Gauges
 from app.tui.worker import EngineWorker
-from engine.machine_load import LoadReader, MachineLoad
+from engine.machine.load import LoadReader, MachineLoad
 from engine.records import RoundRecord
 from engine.settings.declared import load_settings
 from engine.types import Event, Message, Request, RoundEnded

@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from engine.linear_path import LinearPath, choose_linear_path
+from engine.compute_path import ComputePath, choose_compute_path
 from engine.model.checkpoint import Checkpoint, open_checkpoint
 from engine.model.config import SHAPE_27B, ModelConfig, hybrid_layers
 from engine.model.config_file import read_config
@@ -144,7 +144,7 @@ class Peak:
         self._thread.join()
 
 
-def load(checkpoint: Checkpoint, path: LinearPath, device: str) -> None:
+def load(checkpoint: Checkpoint, path: ComputePath, device: str) -> None:
     """Load once and say how fast and in how much memory."""
     before, began = anonymous_bytes(), time.perf_counter()
     with Peak() as peak:
@@ -180,7 +180,7 @@ def main() -> None:
         print(f"written in {time.perf_counter() - began:.1f} s", flush=True)
         if args.device == "cuda":
             torch.zeros(1, device="cuda")  # the context's own memory comes first
-        path = choose_linear_path(load_settings()[0], args.device)
+        path = choose_compute_path(load_settings()[0], args.device)
         for _ in range(args.times):
             began = time.perf_counter()
             warm(folder)

@@ -28,9 +28,9 @@ def bench_ab(
     Exit code 1 when the two choose other tokens, or from other logits where they must be equal.
     """
     settings, chosen = bench_figures.prepare(profile, device, file)
-    from engine import bench_ab as bench
+    from engine.bench import ab as bench
+    from engine.bench.switches import parse_switch
     from engine.open import choose_device
-    from engine.switches import parse_switch
 
     result = bench.bench_ab(
         shape,

@@ -38,8 +38,8 @@ def bench_kernels(
     if file is not None:
         check_output("--json", file)
     settings, _ = load_settings(options.as_settings({"model.device": device}, None))
-    from engine import bench_kernels as bench
-    from engine.families import choose_families
+    from engine.bench import kernels as bench
+    from engine.check.families import choose_families
     from engine.open import choose_device
 
     result = bench.bench_kernels(

@@ -21,7 +21,7 @@ def bench_prefill(
     """Time the reading of prompts by a model with random weights."""
     lengths = bench_figures.parse_numbers("--tokens", tokens)
     settings, chosen = bench_figures.prepare(profile, device, file)
-    from engine import bench_prefill as bench
+    from engine.bench import prefill as bench
     from engine.open import choose_device
 
     result = bench.bench_prefill(

@@ -21,7 +21,7 @@ def bench_round(
     """Time decode rounds of a model with random weights."""
     numbers = bench_figures.parse_numbers("--rows", rows)
     settings, chosen = bench_figures.prepare(profile, device, file)
-    from engine import bench_round as bench
+    from engine.bench import round as bench
     from engine.open import choose_device
 
     result = bench.bench_round(

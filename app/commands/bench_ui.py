@@ -64,7 +64,7 @@ def bench_ui(
         check_output("--json", file)
     from app.tui.bench.measure import BARS, grow, stream
     from app.tui.bench.timed_engine import Pace
-    from engine.machine_facts import machine_facts, now
+    from engine.machine.facts import machine_facts, now
 
     given = options.as_settings(
         {"model.dir": model, "model.profile": profile, "model.device": device}, sets
@@ -136,7 +136,7 @@ def _random(given: dict[str, object], shape: str, tokens: int) -> Generator[Name
     from app.tui.bench.answers import KINDS
     from app.tui.bench.borrowed import Worded
     from app.tui.bench.timed_engine import tokens_of
-    from engine.random_engine import random_engine
+    from engine.bench.random_engine import random_engine
 
     settings, _ = load_settings(given)
     profile = get_profile(settings.model.profile or "nvfp4", load_profiles(settings.config_dir))

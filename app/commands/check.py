@@ -30,7 +30,7 @@ def check(
             nearest(device, DEVICES),
         )
     load_settings()  # refuses what is misspelt, as every command does
-    from engine import check as checks
+    from engine.check import run as checks
     from engine.doctor import has_cuda
 
     if device == "cuda" and not has_cuda():

@@ -16,8 +16,8 @@ from engine.profile import load_profiles
 from engine.settings.declared import Settings, load_settings
 
 if TYPE_CHECKING:  # both load torch
-    from engine.tune import Tuning
-    from engine.tune_entries import Outcome
+    from engine.tune.entries import Outcome
+    from engine.tune.run import Tuning
 
 MAX_DROPPED_SHOWN = 12
 """Refused tiles that are spelled out: a family may refuse many for one reason."""
@@ -40,9 +40,9 @@ def tune(
     """
     given: dict[str, object] = {"model.dir": model, "model.profile": profile}
     settings, _ = load_settings(options.as_settings(given, None))
-    from engine import tune as tuning
+    from engine.check.families import choose_families, sizes_of
     from engine.doctor import has_cuda
-    from engine.families import choose_families, sizes_of
+    from engine.tune import run as tuning
 
     families = choose_families(family)
     if not has_cuda():

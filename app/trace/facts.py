@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast, get_type_hints
 
 from app.trace.traced import Fact
-from engine.gpu import read_gpu
+from engine.machine.gpu import read_gpu
 from engine.settings.declared import Settings
 from engine.types import EngineInfo, Request, Sampling
 

@@ -8,7 +8,7 @@ from functools import cache
 
 import torch
 
-from engine.tiles import read_table
+from engine.tune.tiles import read_table
 from kernels import norm
 from kernels.norm.tile import NormTile, lookup
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from math import isfinite
 from typing import Any, cast
 
-from engine.machine_facts import machine_facts, now
+from engine.machine.facts import machine_facts, now
 from engine.quality.gate import Judged
 from engine.quality.interval import CONFIDENCE
 from engine.quality.repetition import NGRAMS, Repetition

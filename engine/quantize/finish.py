@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.machine_facts import now
+from engine.machine.facts import now
 from engine.model.config_file import MAX_CONFIG_BYTES
 from engine.model.safetensors_header import read_header
 from engine.model.shards import INDEX_NAME

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from engine.errors import CheckpointError, RequestError
-from engine.machine_facts import now
+from engine.machine.facts import now
 from engine.model.strict_json import read_object
 from engine.quantize.methods import Loss
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from engine.errors import RequestError
-from engine.machine_facts import version_of
+from engine.machine.facts import version_of
 from engine.model.checkpoint import Checkpoint
 from engine.quantize.calibration import Calibration, read_calibration
 from engine.quantize.folder import expect_ours

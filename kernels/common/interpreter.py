@@ -1,6 +1,6 @@
 """Say whether this process interprets kernels on CPU tensors, and make it so.
 
-Test-support code: only `engine.check_interpreter` and the tests install it. `TRITON_INTERPRET=1`
+Test-support code: only `engine.check.interpreter` and the tests install it. `TRITON_INTERPRET=1`
 must stand in the environment before Triton is first imported.
 """
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine import bench_ab
-from engine.linear_path import LinearPath
+from engine.bench import ab
+from engine.compute_path import ComputePath
 from engine.model.config import SHAPE_DEMO, SHAPES, hybrid_layers
 from engine.model.packing import Launching
 
@@ -21,8 +21,8 @@ def small(monkeypatch):
 
 @pytest.fixture
 def on_kernels(small, monkeypatch):
-    monkeypatch.setattr(bench_ab, "choose_linear_path", lambda *_: LinearPath(Launching((9, 0))))
-    monkeypatch.setattr(bench_ab, "NUM_PASSES", 2)
+    monkeypatch.setattr(ab, "choose_compute_path", lambda *_: ComputePath(Launching((9, 0))))
+    monkeypatch.setattr(ab, "NUM_PASSES", 2)
 
 
 def test_bench_round_shows_phases_launches_and_parts(small, qwen38, tmp_path):
@@ -109,7 +109,7 @@ def test_bench_ab_gives_a_verdict(on_kernels, qwen38, tmp_path):
 
 
 def test_bench_ab_ends_with_one_when_tokens_differ(on_kernels, qwen38, monkeypatch, tmp_path):
-    relaunched = bench_ab.relaunched
+    relaunched = ab.relaunched
 
     def spoilt(model, launching):
         found = relaunched(model, launching)
@@ -117,7 +117,7 @@ def test_bench_ab_ends_with_one_when_tokens_differ(on_kernels, qwen38, monkeypat
             found.weights = replace(found.weights, norm=-2 - found.weights.norm)
         return found
 
-    monkeypatch.setattr(bench_ab, "relaunched", spoilt)
+    monkeypatch.setattr(ab, "relaunched", spoilt)
     target = tmp_path / "ab.json"
     done = qwen38("bench", "ab", "--switch", "kernels.graphs=off", *ROUNDS, "--json", str(target))
     assert done.returncode == 1

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from engine import families, tiles
-from engine import tune as tuning
+from engine.check import families
+from engine.tune import run as tuning
+from engine.tune import tiles
 from tests.fakes import family as fake
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from engine.compute_path import ComputePath
 from engine.dispatch import OPERATIONS, DeviceFacts, decoding_of, dispatch
 from engine.draft.draft import Draft
-from engine.linear_path import LinearPath
 from engine.model.config import SHAPE_DEMO, hybrid_layers
 from engine.model.packing import Launching
 from engine.model.random import random_model
@@ -126,7 +126,7 @@ def called_while(run):
 
 @pytest.mark.parametrize("facts", [CPU, HOPPER])
 def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts):
-    path = LinearPath(Launching((9, 0)) if facts is HOPPER else None)
+    path = ComputePath(Launching((9, 0)) if facts is HOPPER else None)
     formats = load_profiles()["fp8"].formats
     model = random_model(SMALL, formats, device="cpu", packer=path.new_packer())
     verifier = path.new_verifier(model)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from engine import doctor
+from engine.compute_path import ComputePath
 from engine.fit import need_of
-from engine.linear_path import LinearPath
 from engine.model.packing import Launching
 from engine.profile import load_profiles
 from engine.settings.declared import load_settings
@@ -62,9 +62,9 @@ def test_a_profile_without_files_says_what_it_needs_and_how_to_give_them():
 
 
 def test_the_path_of_products_on_a_gpu_is_told(settings, monkeypatch):
-    path = LinearPath(why_not="The matrix kernels are not used: they are far.")
+    path = ComputePath(why_not="The matrix kernels are not used: they are far.")
     assert doctor._kernels(path).state == "note"
     assert doctor._kernels(path).mend
-    told = doctor._kernels(LinearPath(Launching((9, 0))))
+    told = doctor._kernels(ComputePath(Launching((9, 0))))
     assert told.state == "good"
     assert "skinny up to 32 rows, middle up to 512" in told.sentence

@@ -5,16 +5,16 @@ from dataclasses import replace
 import pytest
 
 from engine import expected
+from engine.compute_path import ComputePath
 from engine.expected import expect, expect_here
-from engine.linear_path import LinearPath
 from engine.model.packing import Launching
 from engine.profile import load_profiles
 from engine.settings.declared import load_settings
 
 PROFILES = load_profiles()
 GB = 10**9
-H200 = LinearPath(Launching((9, 0)))
-SPARK = LinearPath(Launching((12, 1)))
+H200 = ComputePath(Launching((9, 0)))
+SPARK = ComputePath(Launching((12, 1)))
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def _empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
 
 
-def of(name: str, path: LinearPath = H200, **changed):
+def of(name: str, path: ComputePath = H200, **changed):
     facts = {"read_gb_s": 4500.0, "free_bytes": 140 * GB} | changed
     return expect(PROFILES[name], 32768, path, **facts)
 
@@ -36,7 +36,7 @@ def test_the_most_is_the_bandwidth_over_the_bytes_of_a_round():
 
 def test_fewer_bits_are_faster_where_they_are_held_as_stored_only():
     assert of("nvfp4").most_tok_s > of("balanced").most_tok_s > of("fp8").most_tok_s
-    on_cpu = [of(name, LinearPath()).most_tok_s for name in ("nvfp4", "fp8", "bf16")]
+    on_cpu = [of(name, ComputePath()).most_tok_s for name in ("nvfp4", "fp8", "bf16")]
     assert on_cpu[0] == on_cpu[1] == on_cpu[2]
 
 
@@ -55,7 +55,7 @@ def test_nothing_is_told_of_a_model_that_nobody_timed(name: str):
 
 def test_computed_prices_and_the_reference_tell_no_time():
     assert of("nvfp4", SPARK).timed_tok_s is None
-    assert of("nvfp4", LinearPath()).timed_tok_s is None
+    assert of("nvfp4", ComputePath()).timed_tok_s is None
 
 
 def test_a_slower_gpu_of_the_same_kind_is_not_told_to_beat_its_own_bandwidth():

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from engine import explain as explaining
+from engine.compute_path import ComputePath
 from engine.dispatch import DeviceFacts
 from engine.errors import CheckpointError, RequestError
 from engine.explain import (
@@ -15,7 +16,6 @@ from engine.explain import (
     subject_of_checkpoint,
     subject_of_shape,
 )
-from engine.linear_path import LinearPath
 from engine.model.config import SHAPE_DEMO
 from engine.model.matrix import Fp8Block, Nvfp4
 from engine.model.packed import Member, Packed
@@ -24,7 +24,7 @@ from engine.model.random import random_model
 from engine.model.tensors import TensorSpec
 from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings, load_settings
-from engine.tiles import shipped_table
+from engine.tune.tiles import shipped_table
 from kernels.linear.weight import num_outputs
 from tests.engine.model.layouts import write_layout
 
@@ -121,7 +121,7 @@ def test_it_joins_what_loading_joins(sizes, kinds):
 def test_the_matrices_are_those_of_a_packed_model(profile):
     """Every packed matrix of a drawn model, by size, is one that is explained."""
     formats = PROFILES[profile].formats
-    packer = LinearPath(Launching((9, 0))).new_packer()
+    packer = ComputePath(Launching((9, 0))).new_packer()
     model = random_model(SHAPE_DEMO, formats, device="cpu", packer=packer)
     sizes = set()
     for layer in model.weights.layers:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from engine.compute_path import ComputePath
 from engine.errors import CancelledError, CheckpointError, SettingsError
-from engine.linear_path import LinearPath
 from engine.locate import Choice, choose
 from engine.model.checkpoint import open_checkpoint
 from engine.model.config import SHAPE_27B, SHAPE_DEMO
@@ -120,7 +120,7 @@ def test_a_quantised_checkpoint_opens_and_says_what_each_part_is(tmp_path, monke
 def test_on_a_gpu_nothing_is_held_wider(tmp_path):
     folder = write_layout(tmp_path / "mine", "modelopt", CONFIG)
     checkpoint = open_checkpoint(folder, read_config(folder))
-    packed = LinearPath(Launching((9, 0)))
+    packed = ComputePath(Launching((9, 0)))
     notices = " ".join(notices_of(choice(folder, "nvfp4"), checkpoint, packed))
     assert "expects" in notices
     assert "mtp nvfp4" in notices.partition("expects")[2]

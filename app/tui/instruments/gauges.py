@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from statistics import quantiles
 
-from engine.machine_load import LoadReader, MachineLoad
+from engine.machine.load import LoadReader, MachineLoad
 
 LOAD_EVERY_S = 1.0
 LAG_EVERY_S = 0.05

@@ -7,7 +7,7 @@ from rich.style import Style
 
 from app.rates import TurnRates
 from app.tui.theme import Look
-from engine.machine_load import MachineLoad
+from engine.machine.load import MachineLoad
 from engine.types import EngineInfo, LoadProgressed
 
 CONTEXT_WARNING, CONTEXT_ALARM = 0.8, 0.95

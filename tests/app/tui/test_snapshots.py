@@ -7,7 +7,7 @@ import pytest
 
 from app.tui.clock import Clock
 from app.tui.instruments.gauges import Gauges
-from engine.machine_load import MachineLoad
+from engine.machine.load import MachineLoad
 from engine.records import RoundRecord, TurnRecord
 from engine.types import LoadProgressed, PromptProgressed, RoundEnded, TextArrived, TurnEnded
 from tests.app.tui.screens import assert_same

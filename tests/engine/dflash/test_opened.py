@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
+from engine.compute_path import ComputePath, warm_up
 from engine.errors import CheckpointError, RequestError
-from engine.linear_path import LinearPath, warm_up
 from engine.locate import choose
 from engine.model.packing import Launching
 from engine.open import open_engine
@@ -114,8 +114,8 @@ def test_what_warms_up_on_a_gpu_leaves_an_empty_conversation(folder):
 
 def test_a_packed_path_serves_a_drafter(folder, monkeypatch):
     """As on a GPU, by the kernels' references: weights packed, rows computed together."""
-    path = LinearPath(Launching((9, 0), graphs=False))
-    monkeypatch.setattr("engine.open.choose_linear_path", lambda *_: path)
+    path = ComputePath(Launching((9, 0), graphs=False))
+    monkeypatch.setattr("engine.open.choose_compute_path", lambda *_: path)
     engine = opened(DraftSettings(dflash_dir=folder))
     request = replace(HELLO, max_tokens=5)
     drafted = run(engine, replace(request, drafter="dflash2", draft_shape="tree"))[-1].record

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from engine.compute_path import ComputePath
 from engine.draft.calibration import Calibration
 from engine.draft.prices import Prices, PriceTable
 from engine.draft.routed import Routing
-from engine.linear_path import LinearPath
 from engine.model.packing import Launching
 from engine.open import routing_of
 from engine.profile import load_profiles
@@ -111,7 +111,7 @@ def test_routed_rounds_correct_the_machines_prices_and_others_do_not(folder):
 
 def routed_here(launching, *, router=True):
     profile = load_profiles()["fp8"]
-    return routing_of(DraftSettings(router=router), LinearPath(launching), profile)
+    return routing_of(DraftSettings(router=router), ComputePath(launching), profile)
 
 
 def test_rounds_are_routed_where_rows_are_computed_together_at_known_prices():

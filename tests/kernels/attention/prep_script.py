@@ -6,7 +6,7 @@ python prep_script.py torch; TRITON_INTERPRET=1 python prep_script.py interprete
 import json
 import sys
 
-from engine.check import check_family
+from engine.check.run import check_family
 from kernels.attention.prep_cases import CASES, OPS
 from kernels.attention.prep_laws import LAWS
 from kernels.common import interpreter

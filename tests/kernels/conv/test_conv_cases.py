@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.check import render, run_checks
+from engine.check.run import render, run_checks
 from kernels.common.compare import different_bits
 from kernels.common.problem import ModelSizes
 from kernels.conv import conv_fold, conv_gates, conv_prefill

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.check import render, run_checks
+from engine.check.run import render, run_checks
 from kernels.common.compile import compile_kernel
 from kernels.embed import embed
 from kernels.embed.kernel import embed_kernel

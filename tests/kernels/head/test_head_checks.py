@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.check import render, run_checks
+from engine.check.run import render, run_checks
 
 
 def test_the_head_is_green_on_the_cpu():

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from engine.check import check_family, render, run_checks
+from engine.check.run import check_family, render, run_checks
 from kernels.common import domain
 from kernels.common.family import Op
 from kernels.linear import problems, truth

@@ -6,7 +6,7 @@ from app.rates import TurnRates, rates_of
 from app.tui.instruments.pane import pane_rows
 from app.tui.instruments.reading import Reading
 from app.tui.theme import DARK, get_look
-from engine.machine_load import LoadReader, MachineLoad
+from engine.machine.load import LoadReader, MachineLoad
 from engine.types import LoadProgressed, PromptProgressed
 from tests.app.records import a_round, a_turn
 from tests.fakes.engine import INFO

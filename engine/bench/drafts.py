@@ -1,0 +1,113 @@
+"""Time rounds that the checkpoint's own MTP head drafts, as turns run them.
+
+The head of a random model guesses no better than chance: a round commits one token at the price of
+its draft and its rows. What is timed is proven: whatever was proposed, the target must choose what
+plain decode chose.
+"""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.bench.model import any_ids
+from engine.compute_path import KernelError
+from engine.draft.draft import Draft
+from engine.model.decoder import Model
+from engine.records import PHASES
+from engine.turn.choice import TokenChooser
+from engine.turn.clock import PhaseClock
+from engine.turn.memory import Memory
+from engine.turn.verify import Verifier
+from engine.types import Sampling
+
+NUM_STEPS = 3
+"""Tokens that the head proposes a round: its usual chain."""
+
+NUM_WARM_UP = 4
+"""Rounds before the timed ones: graphs are captured for the chain and for the rows to catch up."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTiming:
+    """Rounds with drafts of the MTP head: medians over the repetitions.
+
+    ``steps`` are passes through the head a round, ``step_ms`` the phase ``draft`` over them: the
+    head catching up with the last round's rows, its chain, and its ids on the host. ``tokens`` are
+    committed a round.
+    """
+
+    rows: int
+    steps: int
+    round_ms: float
+    ms: dict[str, float]
+    step_ms: float
+    tokens: float
+
+
+def tokens_for(num_rounds: int) -> int:
+    """Tokens of plain decode that so many drafted rounds are held against.
+
+    Guesses that are right use more of them in the first rounds, and leave fewer rounds to time.
+    """
+    return (NUM_STEPS + 1) * (NUM_WARM_UP + 2) + num_rounds
+
+
+def time_drafts(
+    model: Model, verifier: Verifier, context_tokens: int, truth: Sequence[int], num_rounds: int
+) -> DraftTiming | None:
+    """Time rounds behind a context.
+
+    Args:
+        model: reads the context, `any_ids`.
+        verifier: of the model.
+        context_tokens: tokens before the rounds.
+        truth: token 0 and what plain decode chose behind it, `tokens_for` as many rounds.
+        num_rounds: rounds that are timed; fewer where ``truth`` ends before.
+
+    Returns:
+        The medians; None where the model has no head.
+
+    Raises:
+        KernelError: a round chose other tokens than plain decode.
+    """
+    if model.mtp is None:
+        return None
+    memory = Memory(model, context_tokens + len(truth) + NUM_STEPS + 1, most_marks=0)
+    ids = any_ids(model.config, context_tokens)
+    memory.read(ids, model.prefill(ids, memory.state), "prefill", model.chunk_tokens)
+    assert memory.mtp is not None
+    chooser = TokenChooser(Sampling(temperature=0.0), model.config.vocab_size, ())
+    chosen, timed, committed = [truth[0]], list[dict[str, float]](), list[int]()
+    for _ in range(NUM_WARM_UP + num_rounds):
+        if len(chosen) + NUM_STEPS + 1 > len(truth):
+            break
+        clock = PhaseClock(model.device)
+        draft = Draft.chain(memory.mtp.draft(chosen[-1], NUM_STEPS))
+        verified = verifier.verify(chosen[-1], draft, memory.state, chooser, _go_on, clock)
+        clock.enter("host")
+        memory.read(verified.read_ids, verified.hidden, "decode")
+        timed.append(clock.stop())
+        committed.append(len(verified.chosen))
+        chosen += verified.chosen
+        if chosen != list(truth[: len(chosen)]):
+            raise KernelError(
+                f"A drafted round chose {verified.chosen}, and plain decode something else.",
+                "Tell us what 'qwen38 check' says.",
+            )
+    return _medians(timed[NUM_WARM_UP:], committed[NUM_WARM_UP:])
+
+
+def _medians(timed: Sequence[dict[str, float]], committed: Sequence[int]) -> DraftTiming:
+    ms = {name: statistics.median(one[name] for one in timed) for name in PHASES}
+    return DraftTiming(
+        rows=NUM_STEPS + 1,
+        steps=NUM_STEPS,
+        round_ms=statistics.median(sum(one.values()) for one in timed),
+        ms=ms,
+        step_ms=ms["draft"] / NUM_STEPS,
+        tokens=statistics.mean(committed),
+    )
+
+
+def _go_on(_token_id: int, _logits: object) -> bool:
+    return True

@@ -1,0 +1,1 @@
+"""Proofs of the kernel families, run on this machine."""

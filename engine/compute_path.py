@@ -1,0 +1,220 @@
+"""The path that computes on this machine: kernels over packed weights, or the reference."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+from engine.dispatch import DeviceFacts, dispatch
+from engine.draft.draft import Draft
+from engine.draft.prices import ROW_CLASSES
+from engine.errors import EngineError, SettingsError
+from engine.model.chunk import NUM_ROWS
+from engine.model.compiling import compile_products
+from engine.model.decoder import Model
+from engine.model.kernel_model import KernelModel
+from engine.model.packed import crossovers_of
+from engine.model.packing import Launching, Packer
+from engine.settings.declared import Settings
+from engine.tune.tiles import read_table
+from engine.turn.choice import TokenChooser
+from engine.turn.clock import PhaseClock
+from engine.turn.machine import Machine
+from engine.turn.memory import Memory
+from engine.turn.rows_verify import RowsVerifier
+from engine.turn.traffic import RowsTraffic, Traffic, WalkTraffic
+from engine.turn.verify import RowWalk, Verifier
+from kernels.common import nvrtc
+from kernels.common.nvrtc import CompileError
+from kernels.linear import skinny_launch
+from kernels.linear.tile import SkinnyProblem
+from kernels.linear.tile_choice import defaults
+
+
+class KernelError(EngineError):
+    """The matrix kernels do not run on this machine, although they were expected to."""
+
+    title = "Kernels"
+
+
+@dataclass(frozen=True, slots=True)
+class ComputePath:
+    """The decision, once a load.
+
+    Attributes:
+        launching: for which GPU weights are packed; None holds them as BF16 for the reference.
+        why_not: a sentence that says why a GPU's kernels are not used; empty on a CPU.
+    """
+
+    launching: Launching | None = None
+    why_not: str = ""
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether weights are held as the kernels read them."""
+        return self.launching is not None
+
+    @property
+    def description(self) -> str:
+        """The path in words, for figures."""
+        if self.launching is None:
+            return "reference: every row is a one-token step over weights held in BF16"
+        overlap = ", overlapped" if self.launching.overlap else ""
+        how = "one captured graph a round" if self.launching.graphs else "launched one by one"
+        return f"kernels: a round's rows together, weights as stored, {how}{overlap}"
+
+    def new_packer(self) -> Packer | None:
+        """What packs the weights of one model; None for the reference."""
+        return Packer(self.launching) if self.launching is not None else None
+
+    def new_verifier(self, model: Model) -> Verifier:
+        """What computes the rows of a round.
+
+        Args:
+            model: loaded for this path.
+        """
+        return RowsVerifier(model) if isinstance(model, KernelModel) else RowWalk(model)
+
+    def traffic_of(self, model: Model) -> Traffic:
+        """What counts a round's bytes."""
+        kind = WalkTraffic if self.launching is None else RowsTraffic
+        return kind(model.config, model.weights.part_bytes)
+
+
+def choose_compute_path(settings: Settings, device: str) -> ComputePath:
+    """Decide which path computes; on a GPU compiled kernels are kept beside the sessions.
+
+    Args:
+        settings: the section ``kernels`` and the data folder are read.
+        device: "cpu" or "cuda".
+
+    Raises:
+        SettingsError: the kernels are asked for by name and do not run here.
+    """
+    wanted = settings.kernels.linear
+    if device == "cuda":
+        nvrtc.keep_in(settings.data_dir / "cubins")
+    facts = facts_of(device, probe=wanted != "reference")
+    path = dispatch("path", facts, 1, settings.kernels)
+    if path.kernel == "reference":
+        if wanted == "skinny":
+            because = facts.problem or "the model runs on the CPU"
+            other = "'reference'" if facts.capability else "model.device to 'cuda'"
+            raise SettingsError(
+                f"'kernels.linear' is 'skinny', but {because}.", f"Set it to 'auto', or {other}."
+            )
+        return ComputePath(why_not=path.reason if device == "cuda" else "")
+    assert facts.capability is not None
+    overlap = dispatch("overlap", facts, 1, settings.kernels).kernel == "on"
+    graphs = dispatch("launch", facts, 1, settings.kernels).kernel == "graph"
+    rows = read_table("linear", facts.capability)
+    return ComputePath(
+        Launching(
+            facts.capability,
+            rows,
+            overlap=overlap,
+            graphs=graphs,
+            commit_in_verify=settings.kernels.commit_in_verify,
+        )
+    )
+
+
+def facts_of(device: str, *, probe: bool = True) -> DeviceFacts:
+    """What `engine.dispatch` needs to know of this machine's device.
+
+    Args:
+        device: "cpu" or "cuda".
+        probe: compile a small kernel, to know whether any compiles.
+    """
+    if device == "cpu":
+        return DeviceFacts(device)
+    capability = torch.cuda.get_device_capability()
+    return DeviceFacts(device, capability, why_kernels_do_not_run(capability) if probe else "")
+
+
+@cache
+def why_kernels_do_not_run(capability: tuple[int, int]) -> str:
+    """Why a GPU cannot run the matrix kernels, by compiling a small one; empty when it can."""
+    if capability[0] < 9:
+        own = ".".join(str(one) for one in capability)
+        return f"they need a GPU of compute capability 9.0 or later, and this one has {own}"
+    problem = SkinnyProblem(256, 1024, "bf16", 1)
+    tile = defaults(problem.N, problem.Kp, problem.format, capability).upto_8
+    try:
+        skinny_launch.cubin(tile, problem, nvrtc.architecture(capability))
+    except CompileError as refused:
+        return str(refused).rstrip(".")
+    return ""
+
+
+def warm_up(machine: Machine, memory: Memory) -> None:
+    """Compile, load and capture what rounds need, so that no answer waits for it.
+
+    It runs in the memory of the conversation to come: what is captured holds its addresses.
+
+    Args:
+        machine: its model is loaded for the kernels.
+        memory: empty; what runs here leaves its marks on it.
+
+    Raises:
+        KernelError: a kernel does not compile, or the driver refuses it.
+    """
+    model = machine.model
+    try:
+        if model.device.type == "cuda":
+            heads = [model.weights.head, *([model.mtp.head] if model.mtp is not None else [])]
+            compile_products(model.weights, heads, ROW_CLASSES)
+            if machine.dflash is not None:
+                compile_products(machine.dflash.drafter.weights, (), ROW_CLASSES)
+            run_rounds(machine, memory)
+            read_chunks(machine.model, memory)
+        memory.forget()
+        hidden = model.step(0, memory.state)
+        model.logits(hidden)
+        if memory.mtp is not None:
+            memory.mtp.warm_up(hidden)
+        if memory.dflash is not None:
+            memory.dflash.warm_up(memory.state.max_tokens)
+        if model.device.type == "cuda":
+            torch.cuda.synchronize()
+        model.take_captured()  # nobody waited for these
+    except (RuntimeError, ValueError) as problem:
+        raise KernelError(
+            f"The matrix kernels do not run here: {str(problem).splitlines()[0]}.",
+            "Set kernels.linear to 'reference', and tell us what 'qwen38 check' says.",
+        ) from None
+
+
+def run_rounds(machine: Machine, memory: Memory) -> None:
+    """Run a round of each number of rows that is proposed, with the sampling of most turns."""
+    model = machine.model
+    sampling, num_ids = model.default_sampling, machine.tokenizer.num_ids
+    for num_rows in ROW_CLASSES:
+        memory.forget()
+        draft, clock = Draft.chain((0,) * (num_rows - 1)), PhaseClock(model.device)
+        chooser = TokenChooser(sampling, num_ids, ())
+        machine.verifier.verify(
+            0, draft, memory.state, chooser, lambda _token_id, _logits: False, clock
+        )
+
+
+def read_chunks(model: Model, memory: Memory) -> None:
+    """Read a chunk of each number of rows that prompts are read with."""
+    for num_rows in NUM_ROWS:
+        if num_rows <= memory.state.max_tokens:
+            memory.forget()
+            model.prefill((0,) * num_rows, memory.state)
+
+
+def describe_paths(path: ComputePath) -> str:
+    """Say which kernel multiplies how many rows, for `doctor`."""
+    launching = path.launching
+    if launching is None:
+        return path.why_not or "Products run in plain torch, as they must on a CPU."
+    at = crossovers_of(launching.capability)
+    tuned = sum(row.get("op") == "skinny_linear" for row in launching.rows)
+    tiles = f"{tuned} entries of tile tables" if tuned else "default tiles, none are measured"
+    return (
+        f"Products: skinny up to {at.middle_from - 1} rows, middle up to {at.middle_to}, "
+        f"expand above; {tiles}; overlap {'on' if launching.overlap else 'off'}."
+    )

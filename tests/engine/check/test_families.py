@@ -1,0 +1,93 @@
+"""What every kernel family must bring to be timed and tuned."""
+
+import pytest
+
+from engine.check.families import sizes_of
+from engine.model.config import SHAPES
+from engine.tune.tiles import TABLES, shipped_table
+from kernels.common.family import load_families
+
+MODELS = [sizes_of(name, config) for name, config in SHAPES.items()]
+FAMILIES = load_families()
+
+
+def problems_of(family, rows):
+    return [one for sizes in MODELS for one in family.timed(sizes, rows)] if family.timed else []
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.name)
+@pytest.mark.parametrize("rows", [1, 32])
+def test_problems_name_functions_of_their_family_and_their_bytes(family, rows):
+    for one in problems_of(family, rows):
+        assert one.op in family.ops
+        assert one.rows == rows
+        assert one.num_bytes > 0
+        assert one.case is None or one.case.op in family.ops
+        assert {peer.name for peer in one.peers} >= set(one.bar.min_speed_up if one.bar else ())
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.name)
+def test_a_problem_has_one_name_at_a_shape(family):
+    for sizes in MODELS:
+        found = family.timed(sizes, 8) if family.timed else ()
+        names = [(one.op, one.name, one.format_name) for one in found]
+        assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.name)
+def test_every_tunable_has_problems_and_reads_what_it_writes(family):
+    for tunable in family.tunables:
+        found = [
+            one
+            for rows in tunable.rows
+            for one in problems_of(family, rows)
+            if one.op == tunable.op
+        ]
+        assert found
+        for problem in found:
+            key = tunable.key(problem)
+            assert tuple(key) == tunable.key_fields
+            assert set(tunable.shared_fields) < set(tunable.key_fields)
+            assert tunable.default(key) in tunable.candidates(key)
+            assert 1 <= tunable.case(problem).sizes["T"] <= 32
+            for tile in tunable.candidates(key):
+                row = {"op": tunable.op, **key, **tunable.to_row(tile)}
+                assert tunable.from_row(row) == tile
+                assert tunable.find([row], key) == tile
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.name)
+@pytest.mark.parametrize("capability", TABLES)
+def test_tiles_that_ship_are_candidates(family, capability):
+    """A table that `tune` writes may hold them, and one that is read must hold candidates."""
+    tunables = {one.op: one for one in family.tunables}
+    for row in shipped_table(family.name, capability):
+        tunable = tunables.get(row.get("op"))
+        if tunable is not None:
+            key = {name: row[name] for name in tunable.key_fields}
+            assert tunable.from_row(row) in tunable.candidates(key)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.name)
+def test_no_field_of_a_tile_is_one_that_tune_writes_itself(family):
+    written = {"op", "arithmetic", "problems", "us", "before_us", "note"}
+    for tunable in family.tunables:
+        key = tunable.key(problems_of(family, tunable.rows[0])[0])
+        fields = tunable.to_row(tunable.default(key)).keys()
+        assert not fields & (written | set(tunable.key_fields))
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.name)
+@pytest.mark.parametrize("capability", TABLES)
+def test_all_classes_of_a_shipped_group_have_one_order(family, capability):
+    """What a class without an entry would fall back to may have another order: it has one."""
+    rows = shipped_table(family.name, capability)
+    for tunable in family.tunables:
+        orders: dict[object, set[str]] = {}
+        for row in (one for one in rows if one["op"] == tunable.op):
+            for value in (8, 16, 24, 32) if "rows" in tunable.key_fields else (None,):
+                key = {name: row[name] for name in tunable.key_fields}
+                key |= {} if value is None else {"rows": value}
+                tile = tunable.find(rows, key)
+                orders.setdefault(tunable.order_key(key), set()).add(tunable.arithmetic(tile))
+        assert all(len(one) == 1 for one in orders.values())

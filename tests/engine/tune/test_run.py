@@ -1,0 +1,254 @@
+"""`tune` keeps a tile only when it holds and is faster, and writes what it kept."""
+
+import tomllib
+from dataclasses import replace
+
+import pytest
+
+from engine.check.families import RedKernelError, sizes_of
+from engine.errors import OutputError, RequestError
+from engine.model.config import SHAPES
+from engine.tune import run as tuning
+from engine.tune import tiles
+from engine.tune.entries import Outcome, groups_of
+from engine.tune.user_tiles import table_path
+from kernels.common.family import load_families
+from tests.fakes import family as fake
+
+MODELS = [sizes_of(name, config) for name, config in SHAPES.items()]
+
+
+@pytest.fixture
+def ran():
+    return fake.Ran()
+
+
+@pytest.fixture
+def tune(ran, tmp_path, monkeypatch):
+    """Tune the fake family with some candidates: ``tune(tile, ...)``."""
+    monkeypatch.setenv("QWEN38_PATHS_DATA", str(tmp_path))
+    tiles.forget_tables()
+
+    def call(*candidates, seconds=60, dry_run=False, family=None, **fields):
+        family = family or fake.family(ran, (fake.PRESENT, *candidates), **fields)
+        monkeypatch.setattr(tiles, "load_families", lambda names: (family,))
+        place = tuning.Place("cpu", fake.CAPABILITY, tmp_path)
+        return tuning.tune(
+            [family], MODELS, place, seconds=seconds, dry_run=dry_run,
+            progress=lambda _: None, timer=ran.timer,
+        )  # fmt: skip
+
+    yield call
+    tiles.forget_tables()
+
+
+def only(found) -> Outcome:
+    (outcome,) = found.outcomes
+    return outcome
+
+
+def reasons(outcome):
+    return dict(outcome.dropped)
+
+
+def test_a_faster_tile_with_the_same_bits_is_kept_and_written(tune, tmp_path):
+    found = tune(fake.FAST)
+    outcome = only(found)
+    assert outcome.tile == fake.FAST
+    assert (outcome.before_us, outcome.us) == ((10.0, 10.0), (5.0, 5.0))
+    assert outcome.gain == pytest.approx(0.5)
+    assert not outcome.arithmetic
+    (path,) = found.written
+    assert path == table_path(tmp_path, "fake", fake.CAPABILITY)
+    table = tomllib.loads(path.read_text())
+    (row,) = table["tile"]
+    assert (row["op"], row["width"], row["does"], row["us_a_call"]) == ("double", 8, "sound", 5.0)
+    assert (row["problems"], row["us"]) == (["T=1 D=8", "T=16 D=8"], [5.0, 5.0])
+    assert "arithmetic" not in row
+    assert {"date", "device", "torch", "read_gb_s"} <= set(table["measured"])
+    assert path.stat().st_mode & 0o077 == 0
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_a_faster_but_wrong_tile_is_never_timed_nor_kept(tune, ran):
+    outcome = only(tune(fake.WRONG, fake.LEAVES_A_HOLE, fake.FAST))
+    assert outcome.tile == fake.FAST
+    assert "differ in bits" in reasons(outcome)[fake.WRONG]
+    assert "nan" in reasons(outcome)[fake.LEAVES_A_HOLE]
+    assert set(ran.tiles) == {fake.PRESENT, fake.FAST}
+
+
+def test_a_tile_whose_rows_depend_on_their_number_is_dropped_at_its_proof(tune, ran):
+    outcome = only(tune(fake.ROWS_DIFFER, fake.FAST))
+    assert fake.ROWS_DIFFER in ran.tiles
+    assert outcome.tile == fake.FAST
+    assert "rows stand alone" in reasons(outcome)[fake.ROWS_DIFFER]
+
+
+def test_a_tile_that_does_not_launch_drops_out_and_the_sweep_goes_on(tune):
+    outcome = only(tune(fake.BREAKS, fake.FAST))
+    assert outcome.tile == fake.FAST
+    assert reasons(outcome)[fake.BREAKS] == "RuntimeError: out of shared memory"
+
+
+def test_a_gain_within_the_spread_changes_nothing(tune, tmp_path):
+    found = tune(fake.LITTLE_FASTER)
+    assert only(found).tile == fake.PRESENT
+    assert not found.written
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_gain_that_does_not_come_again_is_no_gain(tune, ran, monkeypatch):
+    sound = ran.timer
+
+    def once_fast(calls, device):
+        timing = sound(calls, device)
+        seen = ran.tiles.count(fake.FAST)
+        return timing if seen <= 4 else replace(timing, median_us=10.0)
+
+    monkeypatch.setattr(ran, "timer", once_fast)
+    outcome = only(tune(fake.FAST))
+    assert outcome.tile == fake.PRESENT
+    assert "timed again" in reasons(outcome)[fake.FAST]
+
+
+def test_another_order_is_kept_under_a_recorded_arithmetic(tune, monkeypatch):
+    found = tune(fake.OTHER_ORDER, fake.FAST)
+    outcome = only(found)
+    assert (outcome.tile, outcome.arithmetic) == (fake.OTHER_ORDER, "b")
+    (row,) = tomllib.loads(found.written[0].read_text())["tile"]
+    assert row["arithmetic"] == "double width=8 b"
+    monkeypatch.setattr(tiles, "FAMILY_MODULES", {"fake": ""})
+    assert tiles.tuned_arithmetic(fake.CAPABILITY) == ("fake:double width=8 b",)
+
+
+def test_another_order_must_be_right_and_save_more(tune):
+    outcome = only(tune(fake.OTHER_ORDER_WRONG, fake.OTHER_ORDER_TOO_LITTLE))
+    assert outcome.tile == fake.PRESENT
+    assert "beyond" in reasons(outcome)[fake.OTHER_ORDER_WRONG]
+
+
+def by_class(one):
+    return {"width": one.sizes["D"], "wide": int(one.rows > 16)}
+
+
+def test_entries_of_one_weight_change_their_order_together(tune, ran):
+    """The other order gains at few rows only where the wide entry can follow."""
+    both = (fake.PRESENT, fake.OTHER_ORDER)
+    about = fake.tunable(
+        both, rows=(1, 32), key=by_class, key_fields=("width", "wide"), shared_fields=("wide",),
+        case=lambda one: fake.case(32 if one.rows > 16 else 16),
+    )  # fmt: skip
+    narrow_only = replace(about, candidates=lambda key: both[:1] if key["wide"] else both)
+    found = tune(family=replace(fake.family(ran), tunables=(narrow_only,)))
+    assert [one.tile for one in found.outcomes] == [fake.PRESENT] * 2
+    found = tune(family=replace(fake.family(ran), tunables=(about,)))
+    assert [one.tile for one in found.outcomes] == [fake.OTHER_ORDER] * 2
+    rows = tomllib.loads(found.written[0].read_text())["tile"]
+    assert {row["arithmetic"] for row in rows} == {"double width=8 b"}
+    assert len(rows) == 2
+
+
+def test_what_serves_and_is_red_is_not_tuned(tune, tmp_path):
+    with pytest.raises(RedKernelError, match="double width=8 is red and is not tuned: .*nan"):
+        tune(fake.FAST, default=lambda key: fake.LEAVES_A_HOLE)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_table_before_is_kept_and_other_entries_stay(tune, ran, tmp_path):
+    first = tune(fake.FAST)
+    before = first.written[0].read_bytes()
+    faster = fake.FakeTile("sound", 2.0)
+    timed = lambda sizes, rows: (fake.problem(ran, rows, width=16),)
+    candidates = (fake.PRESENT, fake.FAST, faster)
+    family = replace(fake.family(ran, candidates), timed=timed)
+    second = tune(family=family)
+    assert only(second).tile == faster
+    rows = tomllib.loads(second.written[0].read_text())["tile"]
+    assert [(row["width"], row["us_a_call"]) for row in rows] == [(8, 5.0), (16, 2.0)]
+    assert second.backups[0].read_bytes() == before
+
+
+def test_a_second_run_starts_from_the_table_and_writes_nothing(tune):
+    tune(fake.FAST)
+    found = tune(fake.FAST)
+    assert only(found).entry.present == fake.FAST
+    assert not found.written
+
+
+def test_a_damaged_table_is_replaced_and_kept(tune, tmp_path):
+    path = table_path(tmp_path, "fake", fake.CAPABILITY)
+    path.parent.mkdir()
+    path.write_bytes(b"\xff[[")
+    found = tune(fake.FAST)
+    assert only(found).tile == fake.FAST
+    assert found.backups[0].read_bytes() == b"\xff[["
+
+
+def test_a_dry_run_writes_nothing(tune, tmp_path):
+    found = tune(fake.FAST, dry_run=True)
+    assert only(found).tile == fake.FAST
+    assert not found.written
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_time_the_entries_are_named(tune):
+    found = tune(fake.FAST, seconds=-1)
+    assert not found.outcomes
+    assert found.unreached == ["fake double width=8"]
+
+
+def test_what_was_found_before_an_interrupt_is_written(tune, ran, tmp_path):
+    timed = lambda sizes, rows: tuple(fake.problem(ran, rows, width=width) for width in (8, 16))
+    family = replace(fake.family(ran, (fake.PRESENT, fake.FAST)), timed=timed)
+    sound = ran.timer
+
+    def interrupted(calls, device):
+        if len(ran.tiles) > 20:
+            raise KeyboardInterrupt
+        return sound(calls, device)
+
+    ran.timer = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        tune(family=family)
+    path = table_path(tmp_path, "fake", fake.CAPABILITY)
+    assert [row["width"] for row in tomllib.loads(path.read_text())["tile"]] == [8]
+
+
+def test_a_folder_that_cannot_be_written_is_a_sentence(tune, tmp_path):
+    (tmp_path / "tiles").write_text("a file where the folder should be")
+    with pytest.raises(OutputError, match=r"cannot be written: .*paths\.data"):
+        tune(fake.FAST)
+
+
+def test_a_family_without_tiles_is_refused(tune, ran):
+    with pytest.raises(RequestError, match="no tiles to tune in fake"):
+        tune(family=replace(fake.family(ran), tunables=()))
+
+
+def test_the_norms_have_an_entry_for_every_width_of_the_models():
+    (norm,) = load_families(["norm"])
+    groups = groups_of(norm, MODELS, tiles.shipped_table("norm", (9, 0)))
+    labels = {one.label for group in groups for one in group}
+    assert labels == {
+        *(f"{op} width={width}" for op in ("rms_norm", "add_rms_norm") for width in (256, 5120)),
+        "gated_rms_norm width=128",
+    }
+    largest = groups[0][0].problems[0].num_bytes
+    assert all(largest >= group[0].problems[0].num_bytes for group in groups)
+
+
+def test_the_norms_tune_on_a_cpu_for_show(ran, tmp_path, monkeypatch):
+    """Every tile runs the same torch path there, so that only the driver is seen."""
+    (norm,) = load_families(["norm"])
+    monkeypatch.setenv("QWEN38_PATHS_DATA", str(tmp_path))
+    tiles.forget_tables()
+    small = replace(norm, tunables=tuple(replace(one, rows=(1,)) for one in norm.tunables))
+    timing = fake.Timing(1.0, 1.0, 1.0, 1)
+    found = tuning.tune(
+        [small], MODELS[1:], tuning.Place("cpu", (9, 0), tmp_path), seconds=60, dry_run=False,
+        progress=lambda _: None, timer=lambda calls, device: timing,
+    )  # fmt: skip
+    assert found.outcomes
+    assert not any(one.is_changed or one.dropped for one in found.outcomes)
+    tiles.forget_tables()
