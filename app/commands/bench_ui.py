@@ -69,7 +69,7 @@ def bench_ui(
     given = options.as_settings(
         {"model.dir": model, "model.profile": profile, "model.device": device}, sets
     )
-    asked = {"sampling.seed": seed, "sampling.max_tokens": tokens}
+    asked = {**given, "sampling.seed": seed, "sampling.max_tokens": tokens}
     if engine == "timed":
         opened = _timed(tokens, Pace(TOKENS_A_ROUND, TOKENS_A_ROUND / rate))
     elif engine == "model":
@@ -84,6 +84,7 @@ def bench_ui(
                 _warm_up(one, prompt, asked)
             say(f"{name}: at most {tokens} tokens, alone and on the screen")
             streamed.append(stream(name, one, passes, prompt, asked))
+            say(f"{name}: {streamed[-1].ratio:.3f} of the rate without the screen")
             facts = {"model": one.info.model, "profile": one.info.profile}
             facts["device"] = one.info.device
     grown = grow(messages)
@@ -147,7 +148,7 @@ def _random(given: dict[str, object], shape: str, tokens: int) -> Generator[Name
         engine.close()
 
 
-def _warm_up(engine: ChatEngine, prompt: str, asked: dict[str, int]) -> None:
+def _warm_up(engine: ChatEngine, prompt: str, asked: dict[str, object]) -> None:
     from app.tui.bench.stage import answer_alone
 
     answer_alone(engine, prompt, {**asked, "sampling.max_tokens": WARM_UP_TOKENS})
