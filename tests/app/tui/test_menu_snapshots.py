@@ -49,7 +49,7 @@ async def test_menus(seat, size, look):
         chat__view="off",
         **LOOKS[look],
     ) as s:
-        s.app._composer.cursor_blink = False
+        s.app.composer.cursor_blink = False
         await s.idle()
         await s.pilot.press("f3")
         await s.until(lambda: "bf16" in s.text)

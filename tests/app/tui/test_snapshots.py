@@ -145,7 +145,7 @@ async def settle(s):
 @pytest.mark.parametrize("look", LOOKS)
 async def test_streaming(still, size, look):
     async with still(size, **LOOKS[look]) as s:
-        s.app._composer.cursor_blink = False
+        s.app.composer.cursor_blink = False
         await s.idle()
         await s.send("Write a segmented sieve")
         await s.until(lambda: s.app.chat.phase == "writing")
@@ -160,7 +160,7 @@ async def test_streaming(still, size, look):
 @pytest.mark.parametrize("look", LOOKS)
 async def test_done(still, size, look):
     async with still(size, **LOOKS[look]) as s:
-        s.app._composer.cursor_blink = False
+        s.app.composer.cursor_blink = False
         s.engine.go.set()
         await s.idle()
         await s.send("Write a segmented sieve")
@@ -181,7 +181,7 @@ async def test_loading(seat, size):
         return StillEngine()
 
     async with seat(size=size, opener=opener, clock=still_clock(), gauges=StillGauges()) as s:
-        s.app._composer.cursor_blink = False
+        s.app.composer.cursor_blink = False
         await s.until(lambda: s.app.chat.load is not None)
         await settle(s)
         assert_same(s.app, f"loading-{size[0]}x{size[1]}")
@@ -191,7 +191,7 @@ async def test_loading(seat, size):
 @pytest.mark.parametrize("key", ["f1", "ctrl+r"])
 async def test_sheets(still, key):
     async with still((80, 24)) as s:
-        s.app._composer.cursor_blink = False
+        s.app.composer.cursor_blink = False
         s.engine.go.set()
         await s.idle()
         await s.send("Write a segmented sieve")
@@ -222,7 +222,7 @@ async def test_rounds(still, size, look):
 @pytest.mark.parametrize("look", LOOKS)
 async def test_tokens(still, look):
     async with still((80, 24), **LOOKS[look]) as s:
-        s.app._composer.cursor_blink = False
+        s.app.composer.cursor_blink = False
         s.engine.go.set()
         await s.idle()
         await s.send("Write a segmented sieve")
