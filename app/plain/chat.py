@@ -110,8 +110,13 @@ def answer(state: PlainState, before: str, *, goes_on: bool = False) -> Outcome:
     """
     session = state.session
     info = state.engine.info
-    request = request_of(state.settings, info, session.request_messages())
-    writer = session.go_on() if goes_on else session.start_answer(model=info.model)
+    live, state.once = state.once or state.live, None
+    request = request_of(live.settings, info, session.request_messages())
+    writer = (
+        session.go_on()
+        if goes_on
+        else session.start_answer(model=info.model, made_with=live.in_force())
+    )
     if state.recorder is not None:
         state.recorder.follow(session.trace_path)
     outcome = stream_answer(

@@ -15,6 +15,7 @@ from app.plain.compare import compare
 from app.plain.profile import profile
 from app.plain.state import PlainState
 from app.report import say, say_lines
+from app.retry import retry_meant
 from app.sessions.branches import branch_meant, branches_of, message_meant, prompt_meant
 from app.sessions.export import export_to
 from app.sessions.search import find_in
@@ -159,6 +160,20 @@ def _redo(state: PlainState, argument: str) -> Next:
     return "answer"
 
 
+def _retry(state: PlainState, argument: str) -> Next:
+    wanted = retry_meant(state.session, state.live, argument)
+    for sentence in wanted.refused:
+        say(sentence)
+    if not wanted.is_told:
+        values = wanted.live.in_force() or {"every setting": "its default"}
+        say(f"That answer had: {', '.join(f'{name}={raw}' for name, raw in values.items())}.")
+        say("Name others behind it, such as /retry temperature=0.2 seed=7.")
+        return "prompt"
+    state.session.select(wanted.prompt.id)
+    state.once = wanted.live
+    return "answer"
+
+
 def _continue(state: PlainState, _argument: str) -> Next:
     path = state.session.path_messages()
     if not path or path[-1].role != "assistant":
@@ -260,6 +275,7 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "thoughts": _thoughts,
     "edit": _edit,
     "redo": _redo,
+    "retry": _retry,
     "continue": _continue,
     "branch": _branch,
     "tree": _tree,

@@ -30,7 +30,9 @@ class MessageEntry:
 
     ``state`` is ``stopped`` for an answer that did not reach its own end, for the reason in
     ``reason``; ``record`` is None for messages of the person and for answers cut off by a crash.
-    ``model`` names who answered; empty where nobody wrote it down.
+    ``model`` names who answered; empty where nobody wrote it down. ``made_with`` are the settings
+    that an answer was made with, by full name, without those at their default; None where nobody
+    wrote them down.
     """
 
     id: str
@@ -43,6 +45,7 @@ class MessageEntry:
     reason: str = ""
     record: TurnRecord | None = None
     model: str = ""
+    made_with: Mapping[str, str] | None = field(default=None, hash=False)
 
     @property
     def ended_itself(self) -> bool:
@@ -155,6 +158,8 @@ def message_line(entry: MessageEntry, ids_before: Sequence[int]) -> dict[str, An
     }  # fmt: skip
     if entry.model:
         line["model"] = entry.model
+    if entry.made_with is not None:
+        line["with"] = dict(entry.made_with)
     if entry.reasoning:
         line["reasoning"] = entry.reasoning
     if entry.state != "complete":
@@ -188,6 +193,7 @@ def _apply_message(contents: Contents, line: Mapping[str, Any]) -> None:
         state="stopped" if reason else "complete",
         reason=reason,
         model=str(line.get("model", "")),
+        made_with=_made_with(line),
     )
     contents.put(replace(entry, record=_record(contents, entry, line)))
 
@@ -203,7 +209,15 @@ def _record(contents: Contents, entry: MessageEntry, line: Mapping[str, Any]) ->
 def _apply_start(contents: Contents, line: Mapping[str, Any]) -> None:
     entry = MessageEntry(_text(line, "id"), _text(line, "parent"), "assistant", "")
     at, model = str(line.get("at", "")), str(line.get("model", ""))
-    contents.put(replace(entry, at=at, state="writing", model=model))
+    made_with = _made_with(line)
+    contents.put(replace(entry, at=at, state="writing", model=model, made_with=made_with))
+
+
+def _made_with(line: Mapping[str, Any]) -> Mapping[str, str] | None:
+    found = line.get("with")
+    if found is None:
+        return None
+    return {str(name): str(raw) for name, raw in dict(found).items()}
 
 
 def _apply_part(contents: Contents, line: Mapping[str, Any]) -> None:

@@ -94,5 +94,6 @@ def _markdown_of(entry: MessageEntry) -> list[str]:
 
 def _json_of(entry: MessageEntry) -> dict[str, Any]:
     data = {name: getattr(entry, name) for name in entry.__slots__ if name != "record"}
+    data["made_with"] = None if entry.made_with is None else dict(entry.made_with)
     data["record"] = entry.record.as_json() if entry.record else None
     return data

@@ -153,16 +153,24 @@ class Session:
         self._write(message_line(entry, ()))
         return entry
 
-    def start_answer(self, parent: str | None = None, *, model: str = "") -> AnswerWriter:
+    def start_answer(
+        self,
+        parent: str | None = None,
+        *,
+        model: str = "",
+        made_with: Mapping[str, str] | None = None,
+    ) -> AnswerWriter:
         """Begin an answer below ``parent`` (None: the end of the current branch) and go there.
 
-        ``model`` is the name it stands under from now on, whatever is loaded later.
+        ``model`` is the name it stands under from now on, whatever is loaded later, and
+        ``made_with`` the settings that it is made with.
         """
         entry = MessageEntry(new_id(), self._parent(parent), "assistant", "", "", now(), "writing")
-        entry = replace(entry, model=model)
+        entry = replace(entry, model=model, made_with=made_with)
         self._contents.put(entry)
         start = {"id": entry.id, "parent": entry.parent, "at": entry.at, "model": model}
-        self._write({"type": "start", **start})
+        known = {} if made_with is None else {"with": dict(made_with)}
+        self._write({"type": "start", **start, **known})
         return AnswerWriter(self, entry.id)
 
     def go_on(self) -> AnswerWriter:

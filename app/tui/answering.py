@@ -81,12 +81,26 @@ class Answering:
         self.last: Answered | None = None
 
     def begin(
-        self, session: Session, info: EngineInfo, before: str, asked: str, *, goes_on: bool
+        self,
+        session: Session,
+        info: EngineInfo,
+        before: str,
+        asked: str,
+        *,
+        goes_on: bool,
+        live: LiveSettings | None = None,
     ) -> None:
-        """Answer the end of a session's branch; refused, it ends at ``before`` again."""
-        request = request_of(self._live.settings, info, session.request_messages())
+        """Answer the end of a session's branch; refused, it ends at ``before`` again.
+
+        ``live`` are settings of its own for this one answer.
+        """
+        live = live or self._live
+        request = request_of(live.settings, info, session.request_messages())
         view = self._page.answer_view(session, info, goes_on=goes_on)
-        self.turn = Turn(session, view, before, asked, model=info.model, goes_on=goes_on)
+        self.turn = Turn(
+            session, view, before, asked,
+            model=info.model, made_with=live.in_force(), goes_on=goes_on,
+        )  # fmt: skip
         if self._recorder is not None:
             self._recorder.follow(session.trace_path)
         self.rates = None

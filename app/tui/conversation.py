@@ -150,11 +150,14 @@ class Conversation:
             self.session.add_message(entry.role, text, entry.reasoning, entry.parent)
             self.show()
 
-    def answer_again(self, prompt_id: str) -> None:
-        """Answer an earlier message once more, as a branch; only when `is_free`."""
+    def answer_again(self, prompt_id: str, live: LiveSettings | None = None) -> None:
+        """Answer an earlier message once more, as a branch; only when `is_free`.
+
+        ``live`` are values for this one answer.
+        """
         before = self.session.leaf
         self.go_to(prompt_id)
-        self._start_answer(before)
+        self._start_answer(before, live=live)
 
     def go_on(self) -> bool:
         """Go on with the last answer; False without one to go on with. Only when `is_free`."""
@@ -272,11 +275,18 @@ class Conversation:
         self._page.show_prompt(self.session, entry)
         self._start_answer(before, text)
 
-    def _start_answer(self, before: str, asked: str = "", *, goes_on: bool = False) -> None:
+    def _start_answer(
+        self,
+        before: str,
+        asked: str = "",
+        *,
+        goes_on: bool = False,
+        live: LiveSettings | None = None,
+    ) -> None:
         """Answer the end of the branch; refused, it ends at ``before`` again."""
         if self.info is None:
             return
-        self.answering.begin(self.session, self.info, before, asked, goes_on=goes_on)
+        self.answering.begin(self.session, self.info, before, asked, goes_on=goes_on, live=live)
         self.tell_warnings()
 
     def _send_queued(self) -> None:

@@ -3,7 +3,7 @@
 It is on disk before it is shown complete. Knows no queue and no key.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from app.sessions.session import Session
 from app.sessions.tree import REFUSED
@@ -24,6 +24,7 @@ class Turn:
         before: the end of the branch before the person asked.
         asked: the message that is answered; empty when an earlier one is answered again.
         model: the name of who answers.
+        made_with: the settings it is made with (`MessageEntry.made_with`).
         goes_on: the answer at the end of the branch goes on, instead of a new one.
     """
 
@@ -35,13 +36,16 @@ class Turn:
         asked: str,
         *,
         model: str,
+        made_with: Mapping[str, str],
         goes_on: bool = False,
     ) -> None:
         self._session = session
         self._view = view
         self._before = before
         self._asked = asked
-        self._writer = session.go_on() if goes_on else session.start_answer(model=model)
+        self._writer = (
+            session.go_on() if goes_on else session.start_answer(model=model, made_with=made_with)
+        )
         view.belong_to(self._writer.id)
         view.begin_with(self._writer.begun)
         self._has_begun = False

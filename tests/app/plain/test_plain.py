@@ -290,3 +290,16 @@ def test_branches_find_and_continue_are_commands_here_too(state, capfd):
         *("full screen only", "too little of an id to delete by"),
     ):
         assert words in errors, words
+
+
+def test_retry_tells_the_values_and_answers_with_others(state, capfd):
+    now = state()
+    assert talk(now, ListReader("hello", "/retry", "/retry temperature=0.2 seed=7", "more")) == 0
+    asked = now.engine.requests
+    assert (asked[1].sampling.temperature, asked[1].sampling.seed) == (0.2, 7)
+    assert [one.content for one in asked[1].messages] == ["hello"]
+    assert asked[2].sampling.temperature == 1.0
+    errors = capfd.readouterr().err
+    assert f"That answer had: sampling.seed={asked[0].sampling.seed}." in errors
+    answers = [one for one in now.session.messages.values() if one.role == "assistant"]
+    assert answers[1].made_with == {"sampling.temperature": "0.2", "sampling.seed": "7"}
