@@ -39,6 +39,7 @@ SLASH_COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("think", "[on|off]", "let the model think before it answers, or not"),
     SlashCommand("thoughts", "[live|folded|open|hidden]", "how thinking is shown; the next way"),
     SlashCommand("edit", "[N]", "open your editor; N: write your Nth message from the end anew"),
+    SlashCommand("read", "PATH", "send a file along with the message, as @PATH in it does"),
     SlashCommand("redo", "[N]", "answer once more, the last or the Nth from the end"),
     SlashCommand(
         "retry", "[N] [NAME=VALUE]", "answer once more with other values than that answer had"

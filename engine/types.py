@@ -190,6 +190,10 @@ class ChatEngine(Protocol):
         """Number of prompt tokens that ``messages`` render to."""
         ...
 
+    def text_tokens(self, text: str) -> int:
+        """Number of tokens that a text is by itself; may be called from any thread."""
+        ...
+
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """What each id spells by itself, control tokens too; may be called from any thread.
 

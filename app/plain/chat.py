@@ -2,6 +2,7 @@
 
 import sys
 
+from app.attached import Outgoing, attach
 from app.commands.sessions import store_of
 from app.interrupt import exit_on_end_signals
 from app.live import LiveSettings
@@ -19,7 +20,7 @@ from app.sessions.history import PromptHistory
 from app.slash import message_text, parse_slash
 from app.streams import is_terminal
 from app.trace.record import Recorder
-from engine.errors import EngineError
+from engine.errors import EngineError, RequestError
 from engine.settings import environment
 from engine.types import ChatEngine
 
@@ -96,10 +97,10 @@ def talk(state: PlainState, reader: Reader) -> int:
     return OK
 
 
-def send(state: PlainState, text: str) -> Outcome:
+def send(state: PlainState, outgoing: Outgoing) -> Outcome:
     """Add a message to the conversation and answer it."""
     before = state.session.leaf
-    state.session.add_message("user", text)
+    state.session.add_message("user", outgoing.content, files=outgoing.files)
     return answer(state, before)
 
 
@@ -134,7 +135,7 @@ def _take(state: PlainState, line: str) -> Outcome | None:
         return Outcome(OK)
     found = parse_slash(line)
     if found is None:
-        outcome = send(state, message_text(line))
+        outcome = send(state, _outgoing(state, line))
         state.session.draft = line if outcome.is_refused else ""
         return outcome
     state.session.draft = ""
@@ -145,6 +146,19 @@ def _take(state: PlainState, line: str) -> Outcome | None:
     if step == "prompt":
         return Outcome(OK)
     return answer(state, before, goes_on=step == "go on")
+
+
+def _outgoing(state: PlainState, line: str) -> Outgoing:
+    """What a line sends; what its files cost is said first. One that does not read is the draft."""
+    try:
+        found = attach(message_text(line))
+    except RequestError:
+        state.session.draft = line
+        raise
+    for one in found.files:
+        num_tokens = state.engine.text_tokens(found.content[one.start : one.end])
+        say(f"{one.name}: {num_tokens:,} tokens.")
+    return found
 
 
 def _reader(state: PlainState) -> Reader:

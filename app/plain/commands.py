@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from app import clipboard
+from app.attached import mention_of, read_file, typed_message
 from app.commands.sessions import summary_line
 from app.copied_text import text_meant
 from app.live import show_value
@@ -20,7 +21,7 @@ from app.sessions.branches import branch_meant, branches_of, message_meant, prom
 from app.sessions.export import export_to
 from app.sessions.search import find_in
 from app.sessions.store import SessionError
-from app.slash import SlashCommand, help_text, typed_text
+from app.slash import SlashCommand, help_text
 from app.stats import stats_line
 from app.streams import write_control
 from app.trace.export import HOW_TO_OPEN, export_present
@@ -151,8 +152,16 @@ def _edit(state: PlainState, argument: str) -> None:
         return
     entry = message_meant(state.session, argument, "user")
     state.session.select(entry.parent)
-    state.session.draft = typed_text(entry.content)
+    state.session.draft = typed_message(entry)
     say("Write it anew; sending makes a branch beside the old one.")
+
+
+def _read(state: PlainState, argument: str) -> None:
+    if not argument:
+        raise RequestError("Say which file: /read PATH.", "@PATH in a message sends it.")
+    file = read_file(argument)
+    num_tokens = state.engine.text_tokens(file.text)
+    say(f"{file.name}: {num_tokens:,} tokens. Write {mention_of(file.name)} in a message.")
 
 
 def _redo(state: PlainState, argument: str) -> Next:
@@ -274,6 +283,7 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "think": _think,
     "thoughts": _thoughts,
     "edit": _edit,
+    "read": _read,
     "redo": _redo,
     "retry": _retry,
     "continue": _continue,

@@ -25,6 +25,15 @@ State = Literal["complete", "writing", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
+class FileSpan:
+    """Characters [start, end) of a message, which a file brought; ``name`` as it was typed."""
+
+    name: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class MessageEntry:
     """One message of the tree.
 
@@ -32,7 +41,7 @@ class MessageEntry:
     ``reason``; ``record`` is None for messages of the person and for answers cut off by a crash.
     ``model`` names who answered; empty where nobody wrote it down. ``made_with`` are the settings
     that an answer was made with, by full name, without those at their default; None where nobody
-    wrote them down.
+    wrote them down. ``files`` went along with a message of the person; they stand at its end.
     """
 
     id: str
@@ -46,6 +55,7 @@ class MessageEntry:
     record: TurnRecord | None = None
     model: str = ""
     made_with: Mapping[str, str] | None = field(default=None, hash=False)
+    files: tuple[FileSpan, ...] = ()
 
     @property
     def ended_itself(self) -> bool:
@@ -160,6 +170,8 @@ def message_line(entry: MessageEntry, ids_before: Sequence[int]) -> dict[str, An
         line["model"] = entry.model
     if entry.made_with is not None:
         line["with"] = dict(entry.made_with)
+    if entry.files:
+        line["files"] = [[one.name, one.start, one.end] for one in entry.files]
     if entry.reasoning:
         line["reasoning"] = entry.reasoning
     if entry.state != "complete":
@@ -194,6 +206,7 @@ def _apply_message(contents: Contents, line: Mapping[str, Any]) -> None:
         reason=reason,
         model=str(line.get("model", "")),
         made_with=_made_with(line),
+        files=_files(line, content),
     )
     contents.put(replace(entry, record=_record(contents, entry, line)))
 
@@ -218,6 +231,15 @@ def _made_with(line: Mapping[str, Any]) -> Mapping[str, str] | None:
     if found is None:
         return None
     return {str(name): str(raw) for name, raw in dict(found).items()}
+
+
+def _files(line: Mapping[str, Any], content: str) -> tuple[FileSpan, ...]:
+    """The files of a message; none where their places are not in it, one behind the other."""
+    found = [
+        FileSpan(str(name), int(start), int(end)) for name, start, end in line.get("files", ())
+    ]
+    ends = [0, *(place for one in found for place in (one.start, one.end)), len(content)]
+    return tuple(found) if ends == sorted(ends) else ()
 
 
 def _apply_part(contents: Contents, line: Mapping[str, Any]) -> None:

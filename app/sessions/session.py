@@ -16,6 +16,7 @@ from app.sessions.drafts import read_draft, write_draft
 from app.sessions.entries import (
     ROOT,
     Contents,
+    FileSpan,
     MessageEntry,
     message_line,
     session_line,
@@ -141,14 +142,22 @@ class Session:
         return head + tuple(one for one in path if one.content or one.reasoning)
 
     def add_message(
-        self, role: Role, content: str, reasoning: str = "", parent: str | None = None
+        self,
+        role: Role,
+        content: str,
+        reasoning: str = "",
+        parent: str | None = None,
+        *,
+        files: tuple[FileSpan, ...] = (),
     ) -> MessageEntry:
         """Add a message below ``parent`` (None: the end of the current branch) and go there.
 
         A parent that has children already begins a new branch; `ROOT` begins a new conversation
-        beside the first one.
+        beside the first one. ``files`` are those of its content.
         """
-        entry = MessageEntry(new_id(), self._parent(parent), role, content, reasoning, now())
+        entry = MessageEntry(
+            new_id(), self._parent(parent), role, content, reasoning, now(), files=files
+        )
         self._contents.put(entry)
         self._write(message_line(entry, ()))
         return entry

@@ -54,6 +54,11 @@ class ReplayEngine:
         del messages
         return self._turns[max(self._next - 1, 0)].record.prompt_tokens
 
+    def text_tokens(self, text: str) -> int:
+        """A trace holds no tokenizer."""
+        del text
+        return 0
+
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """A trace holds no tokenizer."""
         return [""] * len(token_ids)

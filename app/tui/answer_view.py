@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from app.blocks import Block, has_references
 from app.sessions.entries import MessageEntry
 from app.tui.answer import TailPiece, ThinkingPiece, finished_pieces
+from app.tui.file_piece import split_files
 from app.tui.instruments.token_kinds import spans_of
 from app.tui.instruments.tokens_piece import TokensPiece
 from app.tui.pieces import (
@@ -150,7 +151,8 @@ def pieces_of(
         by_token: mark how the answer's tokens came.
     """
     if entry.role == "user":
-        pieces: list[Piece] = [PromptPiece(entry.content, at, place)]
+        text, files = split_files(entry)
+        pieces: list[Piece] = [PromptPiece(text, at, place), *files]
     else:
         title = AnswerTitlePiece(name, at, place)
         pieces = [title, *_answer_of(entry, mode, by_token=by_token)]

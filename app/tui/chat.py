@@ -18,6 +18,7 @@ from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
 from app.trace.record import Recorder
+from app.tui.attaching import Attaching
 from app.tui.attention import Attention
 from app.tui.clock import Clock
 from app.tui.commands import Commands
@@ -90,6 +91,7 @@ class ChatApp(ThemedApp):
         )
         self._desk = Desk(self.chat, history, self._clock, self.hint)
         self.composer = self._desk.composer
+        self._attaching = Attaching(self.chat)
         self._finding = Finding(self.transcript)
         self._giving_up = GivingUp(self, self.chat, self._desk, self._finding, self._frame)
         self._attention = Attention(self, self.chat, live, self._clock)
@@ -147,7 +149,10 @@ class ChatApp(ThemedApp):
         self._desk.paint(width)
 
     def _standing_hint(self) -> str:
-        if found := completion_hint(self.composer.text[:200]):
+        text = self.composer.text
+        if found := completion_hint(text[:200]) or self._attaching.hint(
+            text, self.composer.before_cursor
+        ):
             return found
         if not self.transcript.is_following:
             return f"{self.transcript.look.signs.down} holding the view: End follows again"

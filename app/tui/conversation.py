@@ -6,6 +6,7 @@ key, no command and no layout.
 
 from collections.abc import Callable, Sequence
 
+from app.attached import attach
 from app.live import LiveSettings
 from app.profile_menu import Switch
 from app.rates import TurnRates, rates_of
@@ -21,7 +22,7 @@ from app.tui.pieces import Tone
 from app.tui.seat import Seat, SeatPhase, error_notice
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker, WorkerEvent, merged
-from engine.errors import EngineError
+from engine.errors import EngineError, RequestError
 from engine.records import TurnRecord
 from engine.types import EngineInfo, LoadProgressed, NoticeRaised
 
@@ -85,6 +86,11 @@ class Conversation:
     def token_texts(self) -> Callable[[Sequence[int]], list[str]]:
         """What each token id spells, by the loaded model."""
         return self._seat.token_texts
+
+    @property
+    def text_tokens(self) -> Callable[[str], int]:
+        """How many tokens a text is, by the loaded model."""
+        return self._seat.text_tokens
 
     @property
     def is_busy(self) -> bool:
@@ -270,8 +276,15 @@ class Conversation:
     # asking
 
     def _ask(self, text: str, before: str | None = None) -> None:
+        """Send a message with the files that it names; one that does not read gives it back."""
+        try:
+            outgoing = attach(text)
+        except RequestError as error:
+            self._refused = typed_text(text)
+            self.tell_error(error)
+            return
         before = self.session.leaf if before is None else before
-        entry = self.session.add_message("user", text)
+        entry = self.session.add_message("user", outgoing.content, files=outgoing.files)
         self._page.show_prompt(self.session, entry)
         self._start_answer(before, text)
 

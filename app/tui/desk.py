@@ -39,9 +39,12 @@ class Desk:
         entry = self._rewriting.entry_in(self._chat.session)
         if entry is not None:
             self._send_anew(entry, text)
-        elif self._is_taken(text, now=now, run=run):
+            return
+        self.composer.clear_all()  # first: a command may put something there
+        if self._is_taken(text, now=now, run=run):
             self._remember(text)
         else:
+            self.composer.put(text)
             self._hint("one message is queued already: Ctrl+Enter sends both now")
 
     def rewrite(self, entry: MessageEntry) -> None:
@@ -105,7 +108,6 @@ class Desk:
 
     def _remember(self, text: str) -> None:
         problem = self._history.add(text)
-        self.composer.clear_all()
         self.keep()
         if problem is not None:
             self._hint(f"the prompt history is not on disk: {problem.strerror}")

@@ -94,6 +94,22 @@ class Piece:
         return Strip([Segment(" " * GUTTER), *row])
 
 
+class FoldingPiece(Piece):
+    """A title, and below it what one may unfold."""
+
+    gap = 0
+    num_title_rows = 1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more than its title is shown."""
+        raise NotImplementedError
+
+    def toggle(self) -> None:
+        """Unfold or fold this one."""
+        raise NotImplementedError
+
+
 class PromptPiece(Piece):
     """What the person wrote."""
 

@@ -15,7 +15,7 @@ from app.tui.answer import ThinkingPiece
 from app.tui.find import Finder
 from app.tui.keymap import TRANSCRIPT_BINDINGS
 from app.tui.piece_view import PieceView
-from app.tui.pieces import GUTTER, Piece
+from app.tui.pieces import GUTTER, FoldingPiece, Piece
 from app.tui.theme import Look
 
 FOUND = Style(bold=True, underline=True)
@@ -126,11 +126,11 @@ class Transcript(PieceView, can_focus=True):
         self.post_message(self.PagerRequested(self._cursor))
 
     def action_unfold(self) -> None:
-        """Fold or unfold the thinking under the cursor."""
-        if isinstance(self._cursor, ThinkingPiece):
+        """Fold or unfold the thinking or the file under the cursor."""
+        if isinstance(self._cursor, FoldingPiece):
             self._toggle(self._cursor)
 
-    def _toggle(self, piece: ThinkingPiece) -> None:
+    def _toggle(self, piece: FoldingPiece) -> None:
         self.hold()
         piece.toggle()
         self.changed(piece)
@@ -145,7 +145,7 @@ class Transcript(PieceView, can_focus=True):
         self.settle()
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on a block; fold or unfold thinking."""
+        """Put the cursor on a block; fold or unfold it where it can be."""
         row = self.scroll_offset.y + event.y
         if row >= self.layout_rows.num_rows:
             return
@@ -154,7 +154,7 @@ class Transcript(PieceView, can_focus=True):
         if piece.is_selectable:
             self._cursor = piece
             self.refresh()
-        if isinstance(piece, ThinkingPiece):
+        if isinstance(piece, FoldingPiece):
             self._toggle(piece)
 
     def on_blur(self) -> None:

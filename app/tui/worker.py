@@ -35,10 +35,11 @@ CLOSE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class EngineOpened:
-    """The model is loaded; ``token_texts`` spells ids (``engine.types.ChatEngine``)."""
+    """The model is loaded; how it spells ids and counts tokens (``engine.types.ChatEngine``)."""
 
     info: EngineInfo
     token_texts: Callable[[Sequence[int]], list[str]]
+    text_tokens: Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +274,7 @@ def _unexpected(error: Exception) -> EngineError:
 
 
 def _told(engine: ChatEngine) -> EngineOpened:
-    return EngineOpened(engine.info, engine.token_texts)
+    return EngineOpened(engine.info, engine.token_texts, engine.text_tokens)
 
 
 def _alone(error: EngineError) -> EngineError:

@@ -81,6 +81,9 @@ class ScriptedEngine:
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
         return sum(len(one.content.split()) + 4 for one in messages)
 
+    def text_tokens(self, text: str) -> int:
+        return len(text.split())
+
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:
         return [f" w{one}" for one in token_ids]
 

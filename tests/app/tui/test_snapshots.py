@@ -98,6 +98,9 @@ class StillEngine:
     def count_tokens(self, messages):
         return 214
 
+    def text_tokens(self, text):
+        return len(text.split())
+
     def token_texts(self, token_ids):
         return [f" w{one}" for one in token_ids]
 
