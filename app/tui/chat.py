@@ -127,6 +127,7 @@ class ChatApp(ThemedApp):
 
     def on_unmount(self) -> None:
         """Leave the terminal as it was."""
+        self.instruments.gauges.stop()
         self._attention.end()
 
     # the clock
