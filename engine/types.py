@@ -121,9 +121,15 @@ class TextArrived:
 
 @dataclass(frozen=True, slots=True)
 class RoundEnded:
-    """One decode round ended."""
+    """One decode round ended.
+
+    ``token_chars`` are the characters, of either channel, that each token since the last round
+    brought: of the round's own, and before them of the prefill's in the first one. Empty where they
+    are not known.
+    """
 
     record: RoundRecord
+    token_chars: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,10 +106,10 @@ class TailPiece(Piece):
 
     is_selectable = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_caret: bool = True) -> None:
         super().__init__()
         self.cutter = BlockCutter()
-        self.has_caret = True
+        self.has_caret = has_caret
         self._num_lines = 0
         self._growing: GrowingText | None = None
         self._fed_partial = ""

@@ -129,6 +129,7 @@ class Answering:
                 turn.take(event, self._clock.seconds() - self.began_at)
             case RoundEnded():
                 self._rates.take_round(event.record)
+                turn.mark(event)
             case TurnEnded():
                 return self._end(turn, event.record)
             case TurnFailed():

@@ -86,7 +86,9 @@ class BranchCommands:
 
     def _is_free(self) -> bool:
         if self._chat.is_busy:
-            self._window.hint("an answer is being written: Esc stops it")
+            self._window.hint(
+                "an answer is being written: Esc stops it", lambda: self._chat.is_busy
+            )
         elif not self._chat.is_free:
-            self._window.hint("the model is not loaded yet")
+            self._window.hint("the model is not loaded yet", lambda: not self._chat.is_free)
         return self._chat.is_free

@@ -159,9 +159,9 @@ class ChatApp(ThemedApp):
             return f"{self.transcript.look.signs.down} holding the view: End follows again"
         return ""
 
-    def hint(self, sentence: str) -> None:
-        """Say something for a few seconds in the line above the box."""
-        self._frame.hint(sentence)
+    def hint(self, sentence: str, holds: Callable[[], bool] = lambda: True) -> None:
+        """Say something for a few seconds in the line above the box, while it ``holds``."""
+        self._frame.hint(sentence, holds)
         self._paint_frame()
 
     def is_second(self, what: str, seconds: float) -> bool:

@@ -48,6 +48,7 @@ class Conversation:
         self._num_warnings = 0
         self._refused = ""
         self._is_urgent = False
+        self._shows_again = False
         self._seat = Seat(worker, live, recorder)
         self.answering = Answering(worker, self._page, live, clock, recorder)
         self.session = session or self._fresh_session()
@@ -182,6 +183,15 @@ class Conversation:
         self.session.select(leaf)
         self.show()
 
+    def take_form(self) -> None:
+        """Show answers as tokens or as blocks, as the settings ask for; earlier ones at the end."""
+        if self.answering.turn is None:
+            self.show()
+        else:
+            self.answering.turn.take_form()
+            self._page.settle()
+            self._shows_again = True
+
     def stop(self) -> bool:
         """Stop the load or the answer; False when nothing runs."""
         if self.phase == "loading":
@@ -266,6 +276,9 @@ class Conversation:
         if ending.given_back is not None:
             self._refused = ending.given_back
             self.show()
+        elif self._shows_again:
+            self.show()
+        self._shows_again = False
         self.tell_warnings()
         was_stopped = ending.reason == "cancelled" and not self._is_urgent
         if not self._seat.begin_switch() and ending.reason != "error" and not was_stopped:

@@ -12,7 +12,7 @@ from app.tui.answer_view import AnswerView
 from app.tui.pieces import NoticePiece
 from app.tui.worker import TurnFailed, WorkerEvent
 from engine.records import TurnRecord
-from engine.types import TextArrived, TurnEnded
+from engine.types import RoundEnded, TextArrived, TurnEnded
 
 
 class Turn:
@@ -66,6 +66,14 @@ class Turn:
             self._view.think(event.text, seconds)
         else:
             self._view.write(event.text)
+
+    def mark(self, event: RoundEnded) -> None:
+        """Show how the tokens of a round came, where that is wanted."""
+        self._view.mark(event.record, event.token_chars)
+
+    def take_form(self) -> None:
+        """Show the answer so far as the settings ask for."""
+        self._view.take_form()
 
     def finish(self, record: TurnRecord) -> None:
         """Keep the whole answer, then show it complete."""

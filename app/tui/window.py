@@ -42,8 +42,8 @@ class Window(Protocol):
         """The live figures."""
         ...
 
-    def hint(self, sentence: str) -> None:
-        """Say something for a few seconds."""
+    def hint(self, sentence: str, holds: Callable[[], bool] = ...) -> None:
+        """Say something for a few seconds, while it ``holds``."""
 
     def is_second(self, what: str, seconds: float) -> bool:
         """Whether the same thing was wanted within ``seconds``; notes it otherwise."""

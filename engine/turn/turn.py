@@ -97,9 +97,10 @@ class Turn:
                 if stop.is_set():
                     self._finish = "cancelled"
                     break
+                num_told = len(self._token_chars) if self._rounds else 0
                 record = self._round()
                 yield from self._arrived()
-                yield RoundEnded(record)
+                yield RoundEnded(record, tuple(self._token_chars[num_told:]))
                 yield from self._raised()
         except MID_TURN_FAILURES as problem:
             self._finish = "error"

@@ -1,5 +1,7 @@
 """The figures of a turn are counted from the engine's rounds, live and later alike."""
 
+from dataclasses import replace
+
 import pytest
 
 from app.rates import COURSE_CELLS, TurnRates, rates_of
@@ -43,6 +45,16 @@ def test_peak_is_never_below_now_and_outlives_it():
     assert rates.now_tok_s == pytest.approx(1 / 0.09)
 
 
+@pytest.mark.parametrize("num_rounds", range(1, 30))
+def test_peak_is_never_below_the_mean(num_rounds):
+    """An answer of about a second is all mean and hardly any whole second."""
+    rounds = [a_round(n, accepted=3 if n in (0, num_rounds - 1) else 0) for n in range(num_rounds)]
+    rates = rates_with(*rounds)
+    assert rates.peak_tok_s >= rates.mean_tok_s
+    later = rates_of(replace(a_turn(rounds), decode_tok_s=99.0))
+    assert later.peak_tok_s == 99.0
+
+
 @pytest.mark.parametrize("num_rounds", [1, 9, 40, 500, 900])
 def test_the_course_loses_no_token(num_rounds):
     rates = rates_with(*(a_round(n) for n in range(num_rounds)))
@@ -75,7 +87,8 @@ def test_positions_and_drafters_are_counted_from_rounds():
 
 def test_a_record_has_the_figures_that_its_rounds_had_live():
     rounds = [a_round(n, accepted=n % 4) for n in range(50)]
-    live, later = rates_with(*rounds), rates_of(a_turn(rounds))
+    live = rates_with(*rounds)
+    later = rates_of(replace(a_turn(rounds), decode_tok_s=live.mean_tok_s))
     assert (later.now_tok_s, later.peak_tok_s) == (live.now_tok_s, live.peak_tok_s)
     assert later.course.values == live.course.values
     assert later.mean_tok_s == later.record.decode_tok_s

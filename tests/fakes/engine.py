@@ -168,7 +168,7 @@ class _Turn:
             draft_ids=(*range(begin, begin + len(tokens) - 1), *range(900, 904 - len(tokens)))[:3],
         )
         self.rounds.append(record)
-        yield RoundEnded(record)
+        yield RoundEnded(record, tuple(self.chars[-len(tokens) :]))
 
     def _record(self) -> TurnRecord:
         ids = tuple(one for record in self.rounds for one in record.token_ids)

@@ -16,7 +16,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
-from app.live import SOURCE, LiveSettings, raw_text, show_value
+from app.live import OF_THAT_ANSWER, SOURCE, LiveSettings, raw_text, show_value
 from app.tui.screens.fields import ChoiceField, Field, TextField, choices_of
 from app.tui.screens.help import HelpPart
 from app.tui.theme import Look
@@ -62,7 +62,7 @@ class ParameterScreen(ModalScreen[list[str] | None]):
     """
 
     SAYS = "How answers are made, in this conversation"
-    KEYS = "Up / Down move · Ctrl+R resets, twice all · Esc closes"
+    KEYS = "Up/Down · Ctrl+R resets, twice all · Esc closes"
     HELP_PART: ClassVar = HelpPart(
         "Where answers are made",
         (
@@ -265,4 +265,6 @@ def default_text(name: str, info: EngineInfo | None) -> str:
 
 def _short(source: str) -> str:
     """Where a value came from, in few cells: of a file only what it is."""
+    if source == OF_THAT_ANSWER:
+        return "its own"
     return "settings.toml" if source.startswith("user file") else source

@@ -23,8 +23,8 @@ class RetryScreen(ParameterScreen):
         look: colours and signs.
     """
 
-    SAYS = "Answer once more, with other values than that answer had"
-    KEYS = "Up / Down move · Ctrl+R resets · F5 answers · Esc gives up"
+    SAYS = "Answer once more, with other values"
+    KEYS = "F5 answers · Ctrl+R resets · Esc gives up"
     HELP_PART: ClassVar = HelpPart(
         "Where an answer is made once more",
         (

@@ -3,10 +3,12 @@
 import pytest
 
 from app.rates import TurnRates, rates_of
+from app.tui.instruments.narrow import two_rows
 from app.tui.instruments.pane import pane_rows
 from app.tui.instruments.reading import Reading
 from app.tui.theme import DARK, get_look
 from engine.machine.load import LoadReader, MachineLoad
+from engine.records import PHASES
 from engine.types import LoadProgressed, PromptProgressed
 from tests.app.records import a_round, a_turn
 from tests.fakes.engine import INFO
@@ -71,3 +73,21 @@ def test_the_machine_tells_its_memory():
     assert 0 < load.process_bytes < load.ram_bytes
     assert 0 < load.ram_used_bytes <= load.ram_bytes
     assert load.cpu_cores >= 0
+
+
+def test_rates_of_thousands_keep_apart():
+    ms = {**dict.fromkeys(PHASES, 0.0), "verify": 1.0}
+    rates = rates_of(a_turn([a_round(n, start_s=0.4 + n / 1e3, ms=ms) for n in range(2000)]))
+    row = next(one for one in shown(Reading("idle", rates, INFO)).split("\n") if "tok/s" in one)
+    assert row.split() == ["3,000", "tok/s", "mean", "33.0", "peak", "3,000"]
+
+
+def test_an_answer_of_one_token_is_an_answer():
+    rates = rates_of(a_turn([]))
+    assert rates.is_over
+    text = shown(Reading("idle", rates, INFO))
+    assert "last answer" in text
+    assert "no answer yet" not in text
+    row = "".join(one.text for one in two_rows(Reading("idle", rates, INFO), 80, LOOK)[0])
+    assert row.startswith(" 1 token ")
+    assert "TTFT 0.40 s" in row
