@@ -91,14 +91,9 @@ def with_files(text: str, names: Sequence[str]) -> Outgoing:
     return Outgoing(content, tuple(spans))
 
 
-def typed_of(content: str, files: Sequence[FileSpan] = ()) -> str:
-    """What a person types to have a message with these files: the inverse of `attach`."""
-    return as_words(content[: files[0].start].rstrip() if files else content, files)
-
-
 def typed_message(entry: MessageEntry) -> str:
     """What a person types to send a message of a session once more."""
-    return typed_text(typed_of(entry.content, entry.files))
+    return typed_text(as_words(entry.words, entry.files))
 
 
 def as_words(text: str, files: Sequence[FileSpan] = ()) -> str:

@@ -206,7 +206,7 @@ def _tree(state: PlainState, _argument: str) -> None:
     for at, one in enumerate(branches_of(state.session), 1):
         mark = ">" if at == number else " "
         where = f"message {one.fork_number} of {one.num_messages}"
-        say(f"{mark} {at:>2}  {where}  {visible_line(one.fork.content, LINE_CELLS)}")
+        say(f"{mark} {at:>2}  {where}  {visible_line(one.fork.words, LINE_CELLS)}")
 
 
 def _find(state: PlainState, argument: str) -> None:

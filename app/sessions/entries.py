@@ -58,6 +58,11 @@ class MessageEntry:
     files: tuple[FileSpan, ...] = ()
 
     @property
+    def words(self) -> str:
+        """What was written, without the files below it."""
+        return self.content[: self.files[0].start].rstrip() if self.files else self.content
+
+    @property
     def ended_itself(self) -> bool:
         """Whether the model ended the answer: then there is nothing to go on with."""
         return self.record is not None and self.record.finish_reason == "stop"
@@ -84,7 +89,7 @@ class Contents:
     def title(self) -> str:
         """The given title, else the beginning of the first message, fit for one line."""
         path = self.path_messages() or [*self.messages.values()]
-        first = path[0].content if path else ""
+        first = path[0].words if path else ""
         return visible_line(self.given_title or first, TITLE_CELLS) or "(empty)"
 
     def path_messages(self) -> list[MessageEntry]:

@@ -65,8 +65,5 @@ class FilePiece(FoldingPiece):
 
 def split_files(entry: MessageEntry) -> tuple[str, list[FilePiece]]:
     """What a person wrote of a message, and the files below it."""
-    content, files = entry.content, entry.files
-    if not files:
-        return content, []
-    pieces = [FilePiece(one, content[one.start : one.end]) for one in files]
-    return content[: files[0].start].rstrip("\n"), pieces
+    content = entry.content
+    return entry.words, [FilePiece(one, content[one.start : one.end]) for one in entry.files]

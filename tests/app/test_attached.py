@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from app.attached import as_words, attach, mention_of, names_in, read_file, typed_message, typed_of
+from app.attached import as_words, attach, mention_of, names_in, read_file, typed_message
 from app.file_names import completion_at
-from app.sessions.entries import FileSpan
+from app.sessions.entries import FileSpan, MessageEntry
 from app.sessions.store import SessionStore
 from engine.errors import RequestError
 from tests.app.tui.hostile import FORBIDDEN, HOSTILE
@@ -60,7 +60,8 @@ def test_a_file_stands_below_the_message_and_its_place_is_known():
 )
 def test_what_was_typed_is_had_again(text):
     sent = attach(text)
-    assert typed_of(sent.content, sent.files) == text
+    entry = MessageEntry("x", "", "user", sent.content, files=sent.files)
+    assert typed_message(entry) == (f"/{text}" if text.startswith("/") else text)
 
 
 def test_words_stay_words():
@@ -81,6 +82,7 @@ def test_the_session_keeps_what_was_sent(folder):
     assert entry.files == sent.files
     assert "one\ntwo" in entry.content
     assert typed_message(entry) == "see @notes.txt"
+    assert session.title == "see @notes.txt"
 
 
 @pytest.mark.parametrize("files", [[["x", 0, 9999]], [["x", 5, 2]], [["x", 3, 4], ["y", 1, 2]]])
