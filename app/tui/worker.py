@@ -25,9 +25,11 @@ from engine.types import (
 OpenEngine = Callable[[Callable[[LoadProgressed], None], threading.Event], ChatEngine]
 """Opens the engine: reports progress, and gives up soon after the event is set."""
 
-SWITCH_SECONDS = 0.0005
-"""Interval of the interpreter lock while the chat runs: at the default of 5 ms a paint can hold the
-engine's thread back by as much at every wait (measured: 98 against 107 tokens a second)."""
+SWITCH_SECONDS = 0.00002
+"""Interval of the interpreter lock while the chat runs: by so much a paint can hold the engine's
+thread back at every wait of a round. The 27B's shape in NVFP4 on an H200, 157 tokens a second without
+a screen, has 0.89 of them at 500 us, 0.92 at 100, 0.96 at 50 and 0.98 at 20
+(``scripts/sweep_ui.py``)."""
 
 CLOSE_SECONDS = 5.0
 """How long leaving waits for the round in progress; the thread dies with the process anyway."""
