@@ -27,8 +27,8 @@ OpenEngine = Callable[[Callable[[LoadProgressed], None], threading.Event], ChatE
 
 SWITCH_SECONDS = 0.00002
 """Interval of the interpreter lock while the chat runs: by so much a paint can hold the engine's
-thread back at every wait of a round. The 27B's shape in NVFP4 on an H200, 157 tokens a second without
-a screen, has 0.89 of them at 500 us, 0.92 at 100, 0.96 at 50 and 0.98 at 20
+thread back at every wait of a round. The 27B's shape in NVFP4 on an H200, 157 tokens a second
+without a screen, has 0.89 of them at 500 us, 0.92 at 100, 0.96 at 50 and 0.98 at 20
 (``scripts/sweep_ui.py``)."""
 
 CLOSE_SECONDS = 5.0
