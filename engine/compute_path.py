@@ -23,7 +23,7 @@ from engine.turn.machine import Machine
 from engine.turn.memory import Memory
 from engine.turn.rows_verify import RowsVerifier
 from engine.turn.traffic import RowsTraffic, Traffic, WalkTraffic
-from engine.turn.verify import RowWalk, Verifier
+from engine.turn.verify import Course, RowWalk, Verifier
 from kernels.common import nvrtc
 from kernels.common.nvrtc import CompileError
 from kernels.linear import skinny_launch
@@ -192,10 +192,9 @@ def run_rounds(machine: Machine, memory: Memory) -> None:
     for num_rows in ROW_CLASSES:
         memory.forget()
         draft, clock = Draft.chain((0,) * (num_rows - 1)), PhaseClock(model.device)
-        chooser = TokenChooser(sampling, num_ids, ())
-        machine.verifier.verify(
-            0, draft, memory.state, chooser, lambda _token_id, _logits: False, clock
-        )
+        course = Course(memory.state, TokenChooser(sampling, num_ids, ()))
+        launched = machine.verifier.launch(course, 0, draft, num_rows, clock)
+        launched.wait(lambda _token_id: False)
 
 
 def read_chunks(model: Model, memory: Memory) -> None:

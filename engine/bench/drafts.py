@@ -8,6 +8,7 @@ plain decode chose.
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from engine.bench.model import any_ids
 from engine.compute_path import KernelError
@@ -15,9 +16,9 @@ from engine.draft.draft import Draft
 from engine.model.decoder import Model
 from engine.records import PHASES
 from engine.turn.choice import TokenChooser
-from engine.turn.clock import PhaseClock
 from engine.turn.memory import Memory
-from engine.turn.verify import Verifier
+from engine.turn.rounds import Rounds
+from engine.turn.verify import Course, Verifier
 from engine.types import Sampling
 
 NUM_STEPS = 3
@@ -75,23 +76,28 @@ def time_drafts(
     memory = Memory(model, context_tokens + len(truth) + NUM_STEPS + 1, most_marks=0)
     ids = any_ids(model.config, context_tokens)
     memory.read(ids, model.prefill(ids, memory.state), "prefill", model.chunk_tokens)
-    assert memory.mtp is not None
     chooser = TokenChooser(Sampling(temperature=0.0), model.config.vocab_size, ())
+    rounds = Rounds(verifier, Course(memory.state, chooser), model.device)
     chosen, timed, committed = [truth[0]], list[dict[str, float]](), list[int]()
-    for _ in range(NUM_WARM_UP + num_rounds):
-        if len(chosen) + NUM_STEPS + 1 > len(truth):
-            break
-        clock = PhaseClock(model.device)
-        draft = Draft.chain(memory.mtp.draft(chosen[-1], NUM_STEPS))
-        verified = verifier.verify(chosen[-1], draft, memory.state, chooser, _go_on, clock)
-        clock.enter("host")
-        memory.read(verified.read_ids, verified.hidden, "decode")
-        timed.append(clock.stop())
-        committed.append(len(verified.chosen))
-        chosen += verified.chosen
+    room = len(truth) - NUM_STEPS - 1  # what a round may choose is known behind so many
+
+    def launch() -> None:
+        draft = partial(_propose, memory, chosen[-1])
+        rounds.launch(chosen[-1], draft, NUM_STEPS + 1)
+
+    launch()
+    while rounds.are_under_way:
+        one = rounds.take(_go_on)
+        memory.read([chosen[-1], *one.verified.chosen[:-1]], one.verified.hidden, "decode")
+        chosen += one.verified.chosen
+        committed.append(len(one.verified.chosen))
+        if len(chosen) <= room and len(committed) < NUM_WARM_UP + num_rounds:
+            launch()
+        timed.append(one.clock.ms())
         if chosen != list(truth[: len(chosen)]):
+            rounds.drop()
             raise KernelError(
-                f"A drafted round chose {verified.chosen}, and plain decode something else.",
+                f"A drafted round chose {one.verified.chosen}, and plain decode something else.",
                 "Tell us what 'qwen38 check' says.",
             )
     return _medians(timed[NUM_WARM_UP:], committed[NUM_WARM_UP:])
@@ -109,5 +115,10 @@ def _medians(timed: Sequence[dict[str, float]], committed: Sequence[int]) -> Dra
     )
 
 
-def _go_on(_token_id: int, _logits: object) -> bool:
+def _propose(memory: Memory, token_id: int) -> Draft:
+    assert memory.mtp is not None
+    return Draft.chain(memory.mtp.draft(token_id, NUM_STEPS))
+
+
+def _go_on(_token_id: int) -> bool:
     return True

@@ -201,8 +201,7 @@ def _phase(
 def _agreeing(one: Replayed) -> Replayed:
     if not one.agrees:
         raise KernelError(
-            f"A round of {one.draft.plan.num_nodes} rows chose {one.verified.chosen}, and plain "
-            f"decode chose {list(one.draft.token_ids)} and one more.",
+            f"A round chose {one.verified.chosen}, and plain decode chose {list(one.truth)}.",
             "Tell us what 'qwen38 check' says.",
         )
     return one

@@ -132,7 +132,7 @@ class Prices:
             num_rows: of its verify; numbers between classes teach nothing.
             context_tokens: positions held before it.
             num_steps: of the MTP head.
-            ms: by ``engine.records.PHASES``, waited for at each change of phase: the time in which
+            ms: by ``engine.records.PHASES``, as `engine.turn.clock` counts them: the time in which
                 work was only asked for is no price.
         """
         if not self._learns:

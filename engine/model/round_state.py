@@ -6,7 +6,7 @@ verify folds them in while it loads the state, so that accepting moves no bytes 
 and tails have two halves: a round writes one and reads what the round before wrote in the other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
@@ -18,6 +18,25 @@ from kernels.common.tree import MAX_NODES, TreePlan, TreeTables
 from kernels.conv.op import conv_fold
 from kernels.delta.fold import delta_fold
 from kernels.delta.record import DeltaRecord
+from kernels.sample.accept import MAX_STOP_IDS, AcceptBuffers
+
+
+class StopIds:
+    """Ids that end a turn, in device memory at one address.
+
+    Attributes:
+        ids: int32 [16], the lowest of them; whoever commits a token looks for the others.
+        number: int32 [1], how many count.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._table = StagedTable(MAX_STOP_IDS + 1, device)
+        self.ids, self.number = self._table.values[:MAX_STOP_IDS], self._table.values[MAX_STOP_IDS:]
+
+    def load(self, ids: Iterable[int]) -> None:
+        """Bring ids to the device, in the order of the current stream."""
+        known = sorted(ids)[:MAX_STOP_IDS]
+        self._table.load((*known, *(0,) * (MAX_STOP_IDS - len(known)), len(known)))
 
 
 class RoundInputs:
@@ -29,16 +48,18 @@ class RoundInputs:
         parity: int32 [1], the half that the round writes.
         num_pending: int32 [1].
         pending_rows: int32 [32], rows of the round before that were accepted, in order.
+        budget: int32 [1], tokens that may still be committed.
         tree: how rows follow each other.
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._table = StagedTable(2 * MAX_NODES + 3, device)
+        self._table = StagedTable(2 * MAX_NODES + 4, device)
         values = self._table.values
         self.row_ids = values[:MAX_NODES]
         self.pending_rows = values[MAX_NODES : 2 * MAX_NODES]
         scalars = values[2 * MAX_NODES :]
         self.start, self.parity, self.num_pending = scalars[:1], scalars[1:2], scalars[2:3]
+        self.budget = scalars[3:]
         self.tree = TreeTables(device)
 
     def load(
@@ -48,12 +69,26 @@ class RoundInputs:
         start: int,
         parity: int,
         pending: Sequence[int],
+        budget: int = MAX_NODES,
     ) -> None:
         """Bring a round's numbers to the device, in the order of the current stream."""
         no_ids = (0,) * (MAX_NODES - len(row_ids))
         no_rows = (0,) * (MAX_NODES - len(pending))
-        self._table.load((*row_ids, *no_ids, *pending, *no_rows, start, parity, len(pending)))
+        scalars = (start, parity, len(pending), budget)
+        self._table.load((*row_ids, *no_ids, *pending, *no_rows, *scalars))
         self.tree.load(plan)
+
+    def ends(self, stops: StopIds, result: torch.Tensor) -> AcceptBuffers:
+        """What a round's end reads, and writes for a plain round behind it.
+
+        Args:
+            stops: end the turn.
+            result: int32 [80], for the host.
+        """
+        return AcceptBuffers(
+            self.row_ids, stops.ids, stops.number, self.start, self.parity, self.budget,
+            self.num_pending, self.pending_rows, result,
+        )  # fmt: skip
 
 
 class RoundState(State):
@@ -97,9 +132,15 @@ class RoundState(State):
                 record.decay, self.inputs.row_ids, self.inputs.tree.parents)  # fmt: skip
         return *(one.data_ptr() for one in held), kv.max_tokens
 
-    def begin(self, row_ids: Sequence[int], plan: TreePlan) -> None:
-        """Bring a round's rows to the device; the round writes the other half than the last one."""
-        self.inputs.load(row_ids, plan, self.length, self.parity, self.pending)
+    def begin(self, row_ids: Sequence[int], plan: TreePlan, budget: int = MAX_NODES) -> None:
+        """Bring a round's rows to the device; the round writes the other half than the last one.
+
+        Args:
+            row_ids: tokens of its rows.
+            plan: how they follow each other.
+            budget: tokens that the round may commit.
+        """
+        self.inputs.load(row_ids, plan, self.length, self.parity, self.pending, budget)
 
     def accept(self, rows: Sequence[int]) -> None:
         """Take in rows of the round that has run: a path from row 0."""
@@ -109,10 +150,23 @@ class RoundState(State):
         if self.pending != tuple(range(len(rows))):
             self._close_gaps()
 
+    def drop(self) -> None:
+        """Take in no row of the round that has run; what it folded stays folded."""
+        self.accept(())
+        self._load_scalars()
+        conv_fold(  # both halves hold what the round wrote into one
+            self.tails, self.record.raw, self.inputs.parity, self.inputs.num_pending,
+            self.inputs.pending_rows,
+        )  # fmt: skip
+
+    def _load_scalars(self) -> None:
+        inputs = self.inputs
+        inputs.load((), inputs.tree.plan, self.length, self.parity, self.pending)
+
     def _close_gaps(self) -> None:
         """Move keys and values of accepted rows, which lie in the slots of their rows, together."""
         inputs = self.inputs
-        inputs.load((), inputs.tree.plan, self.length, self.parity, self.pending)
+        self._load_scalars()
         attention_compact(
             self.kv.keys, self.kv.values, inputs.start, inputs.num_pending, inputs.pending_rows,
             advanced=True,
@@ -123,7 +177,7 @@ class RoundState(State):
         if not self.pending:
             return
         inputs = self.inputs
-        inputs.load((), inputs.tree.plan, self.length, self.parity, self.pending)
+        self._load_scalars()
         delta_fold(
             self.recurrent, self.record, inputs.parity, inputs.num_pending, inputs.pending_rows
         )

@@ -24,6 +24,7 @@ from engine.model.rows import context_class
 from kernels.attention.chunks import num_chunks as num_context_chunks
 from kernels.common.logit_rows import num_chunks, num_groups
 from kernels.common.tree import MAX_NODES
+from kernels.sample.accept import MAX_STOP_IDS, RESULT_SIZE
 
 GRAPH_BYTES = 1 << 20
 """What the driver keeps of a captured round of the 27B beside its tensors, about."""
@@ -94,8 +95,8 @@ def _rope_bytes(config: ModelConfig, max_tokens: int) -> int:
 
 
 def _tables_bytes() -> int:
-    """A round's numbers and its tree, each with the page that it leaves from."""
-    return 2 * 4 * ((2 * MAX_NODES + 3) + _tree_entries())
+    """A round's numbers, its tree and a turn's stop ids, each with the page that it leaves from."""
+    return 2 * 4 * ((2 * MAX_NODES + 4) + _tree_entries() + (MAX_STOP_IDS + 1))
 
 
 def _tree_entries() -> int:
@@ -109,14 +110,18 @@ def _chunk_bytes(config: ModelConfig) -> int:
 
 
 def _choice_bytes(config: ModelConfig) -> int:
-    """What choosing tokens on the device needs (`kernels.sample`), and the chosen ids."""
+    """What choosing tokens on the device needs (`kernels.sample`), and what comes of a round.
+
+    That is the chosen ids, and the result on the device and on the two pages that it goes to.
+    """
     vocab = config.vocab_size
     chunks, groups = num_chunks(vocab), num_groups(vocab)
     maxima, sums = 8 * MAX_NODES * groups, 8 * 2 * MAX_NODES * chunks * 16
     search = 8 * MAX_NODES * (2 * 3 + 2 + 1)
     best = (8 + 4) * MAX_NODES * chunks
-    params, marks, bias, chosen = 2 * 8 * 16, 2 * vocab, 4 * vocab, 4 * MAX_NODES
-    return maxima + sums + search + best + params + marks + bias + chosen
+    params, marks, bias = 2 * 8 * 16, 2 * vocab, 4 * vocab
+    came = 4 * (MAX_NODES + 3 * RESULT_SIZE)
+    return maxima + sums + search + best + params + marks + bias + came
 
 
 def _draft_bytes(config: ModelConfig) -> int:

@@ -1,10 +1,25 @@
-"""Split a round's time among its phases, so that they add up to the round."""
+"""Split a round's time among its phases, so that they add up to the round.
+
+Rounds lie end to end: one lasts until the next begins. On a GPU both are moments of its own: what
+the host does while the GPU is at work costs no round anything, and what the GPU waits for counts
+where it waits.
+
+- draft: from the round's begin until its rows are on their way; all that is done for them.
+- verify: its rows, their choice, and on a GPU the path that the target takes.
+- accept: until what was accepted is taken in.
+- host: until the next round begins, the last of a turn excepted; a GPU has nothing to do.
+"""
 
 import time
+from itertools import pairwise
+from typing import Any
 
 import torch
 
 from engine.records import PHASES
+
+Stamp = Any
+"""A moment: seconds on a CPU; on a GPU its event, when it has done what was asked of it before."""
 
 
 def wait_for(device: torch.device) -> None:
@@ -16,25 +31,45 @@ def wait_for(device: torch.device) -> None:
 class PhaseClock:
     """Times one round; exactly one phase runs at any moment, ``draft`` first.
 
+    Nothing is waited for before `ms` is asked for.
+
     Args:
-        device: where the work runs. A GPU is waited for at every change of phase, so that its work
-            counts where it was asked for and not where its result is first read.
+        device: where the work runs.
     """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._ms: dict[str, float] = dict.fromkeys(PHASES, 0.0)
-        self._phase: str = PHASES[0]
-        self.began_s = self._since_s = time.perf_counter()
+        self._phases = ["draft"]
+        self._stamps = [self._now()]
 
     def enter(self, phase: str) -> None:
         """End the running phase and begin ``phase``."""
-        wait_for(self._device)
-        now_s = time.perf_counter()
-        self._ms[self._phase] += (now_s - self._since_s) * 1e3
-        self._phase, self._since_s = phase, now_s
+        self._phases.append(phase)
+        self._stamps.append(self._now())
 
-    def stop(self) -> dict[str, float]:
-        """End the round; milliseconds by phase."""
-        self.enter(self._phase)
-        return self._ms
+    def next(self) -> "PhaseClock":
+        """End the round with the begin of the next, and begin to time that."""
+        clock = PhaseClock(self._device)
+        self._stamps.append(clock._stamps[0])
+        return clock
+
+    def ms(self) -> dict[str, float]:
+        """Milliseconds by phase, once the round has ended or is the last of a turn."""
+        if self._device.type == "cuda":
+            self._stamps[-1].synchronize()
+        spent: dict[str, float] = dict.fromkeys(PHASES, 0.0)
+        # the last phase of a last round has no end
+        for phase, moments in zip(self._phases, pairwise(self._stamps), strict=False):
+            spent[phase] += _ms_between(*moments)
+        return spent
+
+    def _now(self) -> Stamp:
+        if self._device.type != "cuda":
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+
+def _ms_between(begin: Stamp, end: Stamp) -> float:
+    return (end - begin) * 1e3 if isinstance(begin, float) else begin.elapsed_time(end)

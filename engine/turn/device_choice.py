@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.model.round_state import RoundInputs
+from engine.model.round_state import RoundInputs, StopIds
 from engine.turn.choice import TokenChooser, bias_of
+from engine.turn.verify import Course
+from kernels.sample.mark import mark_rows
 from kernels.sample.op import sample_rows
 from kernels.sample.params import Method, SampleParams
 from kernels.sample.rows import SampleScratch, TreeRows
@@ -23,6 +25,9 @@ class Way:
 class DeviceChoice:
     """A turn's sampling in device memory, at addresses that captured rounds hold.
 
+    Attributes:
+        stops: end the turn.
+
     Args:
         vocab_size: logits of a row.
         device: where rounds run.
@@ -35,13 +40,16 @@ class DeviceChoice:
             torch.zeros(vocab_size, dtype=torch.uint8, device=device) for _ in range(2)
         )
         self._bias = torch.zeros(vocab_size, device=device)
+        self.stops = StopIds(device)
         self._chooser: TokenChooser | None = None
         self._way = Way(Method("greedy"))
         self._num_marked = 0
 
-    def follow(self, chooser: TokenChooser) -> Way:
+    def follow(self, course: Course) -> Way:
         """Bring to the device what changed in a turn's sampling since the last round."""
+        chooser = course.chooser
         if chooser is not self._chooser:
+            self.stops.load(course.stop_ids)
             self._begin(chooser)
         if self._way.method.penalised:
             new = chooser.generated[self._num_marked :]
@@ -49,6 +57,16 @@ class DeviceChoice:
             _mark(self._seen, new)
             _mark(self._generated, new)
         return self._way
+
+    def mark(self, result: torch.Tensor, way: Way) -> None:
+        """Count what a round that is still on its way commits.
+
+        Args:
+            result: int32 [80], of that round.
+            way: from `follow`.
+        """
+        if way.method.penalised:
+            mark_rows(result, self._seen, self._generated)
 
     def launch(
         self, logits: torch.Tensor, inputs: RoundInputs, way: Way, ids: torch.Tensor

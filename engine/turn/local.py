@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
@@ -155,13 +156,14 @@ class LocalEngine:
         turn = Turn(machine, memory, reading, request, drafter, num_draft_tokens, began_s)
         try:
             yield from self._raise_notices(*notices)
-            for event in turn.events(stop):
-                if isinstance(event, TurnEnded):
-                    self._remember(prompt, turn, request, thinking)
-                    record = replace(event.record, arithmetic=self._info.computes_as)
-                    yield TurnEnded(record)
-                else:
-                    yield event
+            with closing(turn.events(stop)) as events:
+                for event in events:
+                    if isinstance(event, TurnEnded):
+                        self._remember(prompt, turn, request, thinking)
+                        record = replace(event.record, arithmetic=self._info.computes_as)
+                        yield TurnEnded(record)
+                    else:
+                        yield event
         except GeneratorExit:
             raise  # closed between two events, where memory is whole
         except BaseException:

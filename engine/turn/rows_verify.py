@@ -1,7 +1,8 @@
-"""Verify all rows of a round at once on a GPU."""
+"""Verify all rows of a round at once on a GPU, and the next round behind it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from functools import partial
+from itertools import cycle
 
 import torch
 
@@ -9,16 +10,23 @@ from engine.draft.draft import Draft
 from engine.model.kernel_model import KernelModel
 from engine.model.round_state import RoundState
 from engine.model.rows import RowsShape, context_class
-from engine.model.state import State
-from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
 from engine.turn.device_choice import DeviceChoice, Way
-from engine.turn.verify import Commit, Verified, follow
+from engine.turn.rows_round import RowBuffers, RowsRound
+from engine.turn.verify import Course, Launched
 from kernels.common.tree import MAX_NODES
+from kernels.sample.accept import RESULT_SIZE, accept
+from kernels.sample.params import Method
+
+PLAIN = Draft.chain(())
 
 
 class RowsVerifier:
     """Computes a round's rows together; every row has the bits of the path to it alone.
+
+    Choosing tokens and walking along the draft belong to the launches of a round, which leave the
+    numbers of a plain next round where that reads them. So a plain round can follow another one
+    without the host in between.
 
     Args:
         model: whose layers run by kernels, launched as its ``launching`` says.
@@ -34,69 +42,80 @@ class RowsVerifier:
         )
         self._logits = torch.empty((MAX_NODES, config.vocab_size), device=device)
         self._chosen = torch.empty(MAX_NODES, dtype=torch.int32, device=device)
+        self._result = torch.zeros(RESULT_SIZE, dtype=torch.int32, device=device)
+        # one is read while the round behind writes the other
+        self._pages = cycle(
+            [
+                torch.zeros(RESULT_SIZE, dtype=torch.int32, pin_memory=device.type == "cuda")
+                for _ in range(2)
+            ]
+        )
         self._choice = DeviceChoice(config.vocab_size, device)
+        self._way = Way(Method("greedy"))
 
     @torch.inference_mode()
-    def verify(
-        self,
-        token_id: int,
-        draft: Draft,
-        state: State,
-        chooser: TokenChooser,
-        commit: Commit,
-        clock: PhaseClock,
-    ) -> Verified:
-        """Verify a draft; see ``engine.turn.verify.Verifier``."""
+    def launch(
+        self, course: Course, token_id: int, draft: Draft, room: int, clock: PhaseClock
+    ) -> RowsRound:
+        """Launch a round; see ``engine.turn.verify.Verifier``."""
+        state = course.state
         assert isinstance(state, RoundState)
-        clock.enter("verify")
-        row_ids = (token_id, *draft.token_ids)
-        self._run(row_ids, draft, state, self._choice.follow(chooser))
-        chosen = [int(one) for one in self._chosen[: len(row_ids)].cpu()]
-        clock.enter("accept")
-
-        def choose(row: int) -> tuple[int, torch.Tensor]:
-            if chooser.forced is not None:
-                return chooser.forced, self._logits[row]
-            if chosen[row] < 0:
-                position = state.length + draft.plan.depths[row] + 1
-                raise ValueError(f"the logits of position {position} have no finite maximum")
-            return chosen[row], self._logits[row]
-
-        went = follow(draft, choose, commit)
-        rows = self._in_order(went.rows)
-        if self._model.taps is not None:
-            self._model.taps.keep(state.length, rows)
-        state.accept(went.rows)
-        read_ids = [row_ids[row] for row in went.rows]
-        hidden = self._hidden[rows].clone()  # outlives the next round
-        notice = self._model.take_notice()
-        return Verified(read_ids, hidden, went.chosen, went.tested, went.accepted, notice)
-
-    def _run(self, row_ids: Sequence[int], draft: Draft, state: RoundState, way: Way) -> None:
-        """Leave hidden rows, logits and chosen ids of a round in their tensors."""
-        num_rows = len(row_ids)
-        end = state.length + num_rows
-        state.kv.expect_room(end)
-        is_tapped = self._model.taps is not None
-        shape = RowsShape(num_rows, context_class(end), self._launching.overlap, is_tapped)
-        key = (shape, way)
+        num_rows = draft.plan.num_nodes
+        state.kv.expect_room(state.length + num_rows)
+        self._way = way = self._choice.follow(course)
+        shape = self._shape(num_rows, state.length + num_rows)
         self._graphs.serve(self._model.addresses(state))
-        # what is captured has nothing pending in its first run, and so stands for any round
-        if self._graphs.lacks(key) or not self._launching.commit_in_verify:
+        if self._must_settle(shape, way):
             state.settle()
-        state.begin(row_ids, draft.plan)
+        state.begin((token_id, *draft.token_ids), draft.plan, room)
+        return self._run(self._round(course, draft, room, clock), state, shape, way)
+
+    @torch.inference_mode()
+    def launch_behind(self, before: Launched) -> RowsRound | None:
+        """Launch a round of one row behind a plain one; see ``engine.turn.verify.Verifier``.
+
+        A plain round's row is taken in whatever it chooses, so nothing but that token is unknown.
+        """
+        assert isinstance(before, RowsRound)
+        course, state = before.course, before.course.state
+        assert isinstance(state, RoundState)
+        is_plain = before.draft.plan.num_nodes == 1
+        is_open = before.room > 1 and course.chooser.forced is None
+        shape = self._shape(1, state.length + 2)
+        if not is_plain or not is_open or self._must_settle(shape, self._way):
+            return None
+        before.take_in([0])
+        self._choice.mark(self._result, self._way)
+        behind = self._round(course, PLAIN, before.room - 1, before.clock.next())
+        return self._run(behind, state, shape, self._way)
+
+    def _round(self, course: Course, draft: Draft, room: int, clock: PhaseClock) -> RowsRound:
+        buffers = RowBuffers(self._hidden, self._logits, self._model.taps)
+        return RowsRound(course, draft, room, clock, buffers)
+
+    def _shape(self, num_rows: int, end: int) -> RowsShape:
+        is_tapped = self._model.taps is not None
+        return RowsShape(num_rows, context_class(end), self._launching.overlap, is_tapped)
+
+    def _must_settle(self, shape: RowsShape, way: Way) -> bool:
+        """Whether nothing may be pending: what is captured then stands for any round."""
+        return self._graphs.lacks((shape, way)) or not self._launching.commit_in_verify
+
+    def _run(self, launched: RowsRound, state: RoundState, shape: RowsShape, way: Way) -> RowsRound:
+        launched.clock.enter("verify")
         launch = partial(self._launch, state, shape, way)
-        self._graphs.run(key, launch, f"a round of {num_rows} rows")
+        self._graphs.run((shape, way), launch, f"a round of {shape.num_rows} rows")
+        launched.clock.enter("accept")
+        launched.bring(self._result, next(self._pages))
+        launched.notice = self._model.take_notice()
+        return launched
 
-    def _launch(self, state: RoundState, shape: RowsShape, way: Way) -> None:
-        num_rows = shape.num_rows
+    def _launch(self, state: RoundState, shape: RowsShape, way: Way) -> Iterator[None]:
+        """Leave hidden rows, logits and what comes of the round in their tensors."""
+        num_rows, inputs = shape.num_rows, state.inputs
         hidden, logits = self._hidden[:num_rows], self._logits[:num_rows]
-        self._model.run_rows(state, shape, hidden)
+        chosen = self._chosen[:num_rows]
+        yield from self._model.run_rows(state, shape, hidden)
         self._model.logits(hidden, out=logits)
-        self._choice.launch(logits, state.inputs, way, self._chosen[:num_rows])
-
-    def _in_order(self, rows: list[int]) -> slice | torch.Tensor:
-        """Rows as an index; those of a chain need none that must reach the device."""
-        if rows == list(range(len(rows))):
-            return slice(len(rows))
-        return torch.tensor(rows, device=self._hidden.device)
+        self._choice.launch(logits, inputs, way, chosen)
+        accept(chosen, inputs.tree.parents, inputs.ends(self._choice.stops, self._result))

@@ -12,9 +12,26 @@ from engine.model.state import State
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
 
-Commit = Callable[[int, torch.Tensor], bool]
-"""(token that the target chooses next, fp32 logits [V] it was chosen from) -> whether the turn goes
-on behind it. Called once for each committed token, in order."""
+Commit = Callable[[int], bool]
+"""(token that the target chooses next) -> whether the turn goes on behind it. Called once for each
+committed token, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What the rounds of a turn have in common.
+
+    Attributes:
+        state: that they go on from.
+        chooser: of the turn; whoever commits a token notes it there.
+        stop_ids: end the turn.
+        keeps_logits: hand out the logits of every committed token.
+    """
+
+    state: State
+    chooser: TokenChooser
+    stop_ids: frozenset[int] = frozenset()
+    keeps_logits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,78 +39,70 @@ class Verified:
     """What came of a round.
 
     Attributes:
-        read_ids: n tokens that the state has taken in: the newest committed one and the accepted.
-        hidden: bf16 [n, D], their rows after the final norm.
+        hidden: bf16 [n, D], the rows that the state has taken in, after the final norm: that of the
+            newest committed token and those of the accepted ones.
         chosen: n tokens that were committed: the accepted ones and the target's own.
         tested: draft tokens that the target looked at.
         accepted: draft tokens that it agreed with.
+        logits: fp32 [n, V] that the tokens were chosen from, where they are kept.
         notice: what a person should know of the round; mostly empty.
     """
 
-    read_ids: list[int]
     hidden: torch.Tensor
     chosen: list[int]
     tested: int
     accepted: int
+    logits: torch.Tensor | None = None
     notice: str = ""
 
 
-class Verifier(Protocol):
-    """Computes the rows of a round; leaves exactly ``read_ids`` behind in the state."""
+class Launched(Protocol):
+    """A round that is on its way.
 
-    def verify(
-        self,
-        token_id: int,
-        draft: Draft,
-        state: State,
-        chooser: TokenChooser,
-        commit: Commit,
-        clock: PhaseClock,
-    ) -> Verified:
-        """Verify ``draft``, proposed to follow ``token_id``, which the state has not read yet.
+    Attributes:
+        draft: what it verifies.
+        clock: of the round; in the phase ``host`` once the round is taken in.
+    """
 
-        The clock is left in the phase ``accept``.
-        """
+    draft: Draft
+    clock: PhaseClock
+
+    def wait(self, commit: Commit) -> Verified:
+        """Wait for it, commit what it brought, and leave exactly the rows of that in the state."""
+        ...
+
+    def drop(self) -> None:
+        """Take nothing of it: the state is then, bit for bit, as if it had not been launched."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """How far the target went along a draft: rows it took, row 0 first, and its choices behind."""
+class Verifier(Protocol):
+    """Computes the rows of rounds."""
 
-    rows: list[int]
-    chosen: list[int]
-    tested: int
-    accepted: int
+    def launch(
+        self, course: Course, token_id: int, draft: Draft, room: int, clock: PhaseClock
+    ) -> Launched:
+        """Launch a round; every round before has been waited for or dropped.
 
+        Args:
+            course: of the turn.
+            token_id: the newest committed token, which the state has not read yet.
+            draft: proposed to follow it.
+            room: tokens that the turn may still commit, 1 or more.
+            clock: of the round.
+        """
+        ...
 
-def follow(
-    draft: Draft, choose: Callable[[int], tuple[int, torch.Tensor]], commit: Commit
-) -> Followed:
-    """Go from row 0 along a draft as far as it holds what the target chooses.
+    def launch_behind(self, before: Launched) -> Launched | None:
+        """Launch a round of one row for the token that another chooses, before anybody knows it.
 
-    Args:
-        draft: chain or tree.
-        choose: row -> (token that the target chooses behind it, its logits); called for each row
-            that is taken, in order.
-        commit: takes each chosen token.
-    """
-    rows: list[int] = []
-    chosen: list[int] = []
-    tested = accepted = 0
-    following: list[int] = [0]
-    while following:
-        rows.append(following[0])
-        token_id, logits = choose(rows[-1])
-        chosen.append(token_id)
-        goes_on = commit(token_id, logits)
-        children = draft.children(rows[-1])
-        tested += bool(children)
-        following = [row for row in children if draft.token_ids[row - 1] == token_id]
-        accepted += bool(following)
-        if not goes_on:
-            break
-    return Followed(rows, chosen, tested, accepted)
+        Args:
+            before: the newest round, which is still on its way.
+
+        Returns:
+            The round; None where that token must be known first.
+        """
+        ...
 
 
 class RowWalk:
@@ -106,26 +115,64 @@ class RowWalk:
     def __init__(self, model: Model) -> None:
         self._model = model
 
-    def verify(
+    def launch(
         self,
+        course: Course,
         token_id: int,
         draft: Draft,
-        state: State,
-        chooser: TokenChooser,
-        commit: Commit,
+        room: int,  # noqa: ARG002  whoever commits ends the walk
         clock: PhaseClock,
-    ) -> Verified:
-        """Walk the rows; see ``Verifier``."""
-        row_ids = (token_id, *draft.token_ids)
+    ) -> "Walk":
+        """Note a round, which is computed when it is waited for; see ``Verifier``."""
+        return Walk(self._model, course, token_id, draft, clock)
+
+    def launch_behind(self, before: Launched) -> None:  # noqa: ARG002
+        """Never: nothing runs while nobody waits."""
+        return
+
+
+@dataclass(slots=True)
+class Walk:
+    """A round that is walked row by row; see ``Launched``."""
+
+    model: Model
+    course: Course
+    token_id: int
+    draft: Draft
+    clock: PhaseClock
+
+    def wait(self, commit: Commit) -> Verified:
+        """Walk along the draft as far as it holds what the target chooses."""
         hidden: list[torch.Tensor] = []
+        logits: list[torch.Tensor] = []
+        chosen: list[int] = []
+        tested = accepted = row = 0
+        goes_on = True
+        while goes_on:
+            token_id, rows, scores = self._step(row)
+            hidden.append(rows)
+            if self.course.keeps_logits:
+                logits.append(scores)
+            chosen.append(token_id)
+            goes_on = commit(token_id)
+            children = self.draft.children(row)
+            following = [one for one in children if self.draft.token_ids[one - 1] == token_id]
+            tested += bool(children)
+            accepted += bool(following)
+            goes_on = goes_on and bool(following)
+            row = following[0] if following else row
+        self.clock.enter("host")
+        kept = torch.stack(logits) if logits else None
+        return Verified(torch.cat(hidden), chosen, tested, accepted, kept)
 
-        def choose(row: int) -> tuple[int, torch.Tensor]:
-            clock.enter("verify")
-            hidden.append(self._model.step(row_ids[row], state))
-            logits = self._model.logits(hidden[-1])[0]
-            clock.enter("accept")
-            return chooser.choose(logits, state.length), logits
+    def drop(self) -> None:
+        """Nothing was computed."""
 
-        went = follow(draft, choose, commit)
-        read_ids = [row_ids[row] for row in went.rows]
-        return Verified(read_ids, torch.cat(hidden), went.chosen, went.tested, went.accepted)
+    def _step(self, row: int) -> tuple[int, torch.Tensor, torch.Tensor]:
+        """Let the state read a row: the token that follows it, its hidden row, its logits [V]."""
+        state = self.course.state
+        self.clock.enter("verify")
+        hidden = self.model.step((self.token_id, *self.draft.token_ids)[row], state)
+        logits = self.model.logits(hidden)[0]
+        self.clock.enter("accept")
+        return self.course.chooser.choose(logits, state.length), hidden, logits

@@ -15,12 +15,14 @@ class StagedTable:
     def __init__(self, size: int, device: torch.device) -> None:
         self.values = torch.zeros(size, dtype=torch.int32, device=device)
         self._page = torch.zeros(size, dtype=torch.int32, pin_memory=device.type == "cuda")
+        self._numbers = self._page.numpy()
         self._has_left = torch.cuda.Event() if device.type == "cuda" else None
 
     def load(self, values: Sequence[int]) -> None:
         """Copy numbers to the table's beginning, in the order of the current stream.
 
-        Waits for this table's previous copy alone: the page must not change under it.
+        Numbers behind them become again what was loaded there last. Waits for this table's previous
+        copy alone: the page must not change under it.
 
         Raises:
             ValueError: there are more numbers than the table holds.
@@ -29,7 +31,7 @@ class StagedTable:
             raise ValueError(f"load: {len(values)} numbers for a table of {len(self._page)}")
         if self._has_left is not None:
             self._has_left.synchronize()
-        self._page[: len(values)] = torch.tensor(values, dtype=torch.int32)
-        self.values[: len(values)].copy_(self._page[: len(values)], non_blocking=True)
+        self._numbers[: len(values)] = values
+        self.values.copy_(self._page, non_blocking=True)
         if self._has_left is not None:
             self._has_left.record()

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -23,6 +24,7 @@ from engine.fit import need_of
 from engine.locate import Choice, choose
 from engine.model.config import SHAPE_DEMO
 from engine.model.footprint import weight_bytes
+from engine.model.graphs import launch_all
 from engine.model.packing import Launching
 from engine.model.random import random_model
 from engine.profile import load_profiles
@@ -131,7 +133,7 @@ class Recorded:
     """A graph that launches what it captured."""
 
     def __init__(self, launch):
-        self.replay = launch
+        self.replay = partial(launch_all, launch)
 
 
 @pytest.mark.parametrize("is_warm", [True, False])

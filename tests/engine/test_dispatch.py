@@ -17,6 +17,7 @@ from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import PhaseClock
+from engine.turn.verify import Course
 from engine.types import Sampling
 
 CPU = DeviceFacts("cpu")
@@ -135,7 +136,8 @@ def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts):
     def a_round():
         chooser = TokenChooser(Sampling(temperature=0.0), SMALL.vocab_size, ())
         clock = PhaseClock(torch.device("cpu"))
-        verifier.verify(5, Draft.chain((1,)), state, chooser, lambda *_: True, clock)
+        course = Course(state, chooser)
+        verifier.launch(course, 5, Draft.chain((1,)), 9, clock).wait(lambda _: True)
 
     in_chunk = called_while(lambda: model.prefill(range(64), state))
     in_round = called_while(a_round)

@@ -15,7 +15,8 @@ DEFINITIONS = (
     ("by position", ("rounds that accepted the draft token at that place of a chain / rounds that "
      "tested it")),
     ("mtp 3.9 x10", "by drafter: tokens a round, and its rounds"),
-    ("where a round goes", "draft, verify, accept, host: milliseconds that add up to the round"),
+    ("where a round goes", ("draft, verify, accept, host: milliseconds that add up to the round; "
+     "host is what the device waited for until the next round")),
     ("GB/s", ("bytes the rounds' kernels move (weights once, state, context, drafter) / the "
      "rounds' time")),
     ("of ... measured", ("the read bandwidth that this machine showed when the model was opened; "

@@ -10,14 +10,15 @@ import torch
 from engine.draft.draft import Draft
 from engine.model.config import SHAPE_DEMO
 from engine.model.footprint import kv_bytes_per_token, record_bytes, state_bytes, tail_bytes
+from engine.model.graphs import launch_all
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
 from engine.profile import Formats
 from engine.turn.choice import TokenChooser
-from engine.turn.clock import PhaseClock
 from engine.turn.memory import Memory
+from engine.turn.rounds import Rounds
 from engine.turn.rows_verify import RowsVerifier
-from engine.turn.verify import RowWalk
+from engine.turn.verify import Course, RowWalk
 from engine.types import Sampling
 
 PROMPT = [7 * one % 300 for one in range(70)]
@@ -52,21 +53,27 @@ class Answer:
     def __init__(self, model, verifier, sampling):
         self.state = model.new_state(1024)
         model.prefill(PROMPT, self.state)
-        self._verifier, self._device = verifier, model.device
         self._chooser = TokenChooser(sampling, model.config.vocab_size, PROMPT)
+        course = Course(self.state, self._chooser, keeps_logits=True)
+        self.on_their_way = Rounds(verifier, course, model.device)
         self.ids, self.logits, self.rounds = [5], [], []
 
     def round(self, draft: Draft) -> None:
-        def commit(token_id, logits):
-            self._chooser.note(token_id)
-            self.ids.append(token_id)
-            self.logits.append(logits.clone())
-            return True
+        self.launch(draft)
+        self.take()
 
-        clock = PhaseClock(self._device)
-        self.rounds.append(
-            self._verifier.verify(self.ids[-1], draft, self.state, self._chooser, commit, clock)
-        )
+    def launch(self, draft: Draft) -> None:
+        self.on_their_way.launch(self.ids[-1], lambda: draft, room=999)
+
+    def take(self) -> None:
+        verified = self.on_their_way.take(self._commit).verified
+        self.logits += verified.logits
+        self.rounds.append(verified)
+
+    def _commit(self, token_id: int) -> bool:
+        self._chooser.note(token_id)
+        self.ids.append(token_id)
+        return True
 
 
 @pytest.fixture(scope="module", params=SAMPLINGS)
@@ -97,7 +104,7 @@ def test_rounds_of_any_draft_are_plain_decode(model, plain, shape):
     while len(answer.ids) < 25:
         answer.round(drafts_around(wanted.ids[len(answer.ids) :][:5], draw, shape))
     assert max(one.accepted for one in answer.rounds) > 2
-    assert {len(one.read_ids) for one in answer.rounds} > {1}
+    assert {len(one.chosen) for one in answer.rounds} > {1}
     number = min(len(answer.ids), 25)
     assert answer.ids[:number] == wanted.ids[:number]
     for one, other in zip(answer.logits[: number - 1], wanted.logits, strict=False):
@@ -214,7 +221,7 @@ class Recorded:
 
     def replay(self):
         self.num_replays += 1
-        self.launch()
+        launch_all(self.launch)
 
 
 def test_a_graph_serves_every_later_round_of_its_shape(model, plain, monkeypatch):

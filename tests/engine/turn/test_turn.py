@@ -13,7 +13,7 @@ from engine.draft.draft import Draft
 from engine.errors import RequestError, TemplateError
 from engine.records import PHASES
 from engine.turn.check_request import check_prompt
-from engine.turn.verify import RowWalk
+from engine.turn.verify import Walk
 from engine.types import (
     DRAFT_SHAPES,
     Message,
@@ -54,13 +54,13 @@ def rounds_of(events):
 
 
 def test_what_a_round_has_to_say_is_raised(folder, monkeypatch):
-    verify = RowWalk.verify
+    wait = Walk.wait
 
-    def noticed(self, token_id, *others):
-        notice = "slower from here" if token_id == 51 else ""
-        return replace(verify(self, token_id, *others), notice=notice)
+    def noticed(self, commit):
+        notice = "slower from here" if self.token_id == 51 else ""
+        return replace(wait(self, commit), notice=notice)
 
-    monkeypatch.setattr(RowWalk, "verify", noticed)
+    monkeypatch.setattr(Walk, "wait", noticed)
     events, record = ask(local_engine(FakeModel(counting), folder), max_tokens=5)
     assert [one.text for one in events if isinstance(one, NoticeRaised)] == ["slower from here"]
     assert len(record.rounds) == 4
