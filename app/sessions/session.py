@@ -18,10 +18,8 @@ from app.sessions.entries import (
     Contents,
     FileSpan,
     MessageEntry,
-    message_line,
-    session_line,
-    settings_line,
 )
+from app.sessions.lines import message_line, session_line, settings_line
 from app.sessions.logfile import LogFile
 from app.sessions.tree import Tree
 from app.sessions.turns import pack

@@ -59,7 +59,7 @@ class BranchCommands:
         if argument:
             self._window.rewrite(message_meant(self._chat.session, argument, "user"))
         else:
-            self._window.edit_outside()
+            self._window.outside.edit()
 
     def _branch(self, argument: str) -> None:
         if self._is_free():

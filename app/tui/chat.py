@@ -24,9 +24,7 @@ from app.tui.clock import Clock
 from app.tui.commands import Commands
 from app.tui.composer import Composer
 from app.tui.conversation import Conversation
-from app.tui.copying import copy, source_at
 from app.tui.desk import Desk
-from app.tui.editor import edit_outside, read_outside
 from app.tui.find_bar import FindBar
 from app.tui.finding import Finding
 from app.tui.frame import Frame
@@ -34,6 +32,7 @@ from app.tui.giving_up import GivingUp
 from app.tui.instruments.gauges import Gauges
 from app.tui.instruments.instruments import Instruments
 from app.tui.keymap import APP_BINDINGS, KEYS, Where
+from app.tui.outside import Outside
 from app.tui.palette import system_commands
 from app.tui.screens.help import HelpPart, HelpScreen
 from app.tui.state import complete, completion_hint
@@ -91,6 +90,7 @@ class ChatApp(ThemedApp):
         )
         self._desk = Desk(self.chat, history, self._clock, self.hint)
         self.composer = self._desk.composer
+        self.outside = Outside(self, self.composer, self.transcript, live, self.hint)
         self._attaching = Attaching(self.chat)
         self._finding = Finding(self.transcript)
         self._giving_up = GivingUp(self, self.chat, self._desk, self._finding, self._frame)
@@ -222,26 +222,14 @@ class ChatApp(ThemedApp):
 
     @on(Transcript.CopyRequested)
     def _copy_wanted(self, event: Transcript.CopyRequested) -> None:
-        if source := source_at(event.piece, self.transcript.pieces):
-            self.copy_text(source)
-        else:
-            self.hint("nothing to copy here: j and k move between blocks")
+        self.outside.copy_block(event.piece)
 
     @on(Transcript.PagerRequested)
     def _pager_wanted(self, event: Transcript.PagerRequested) -> None:
         if event.piece is not None and event.piece.source:
-            self.read_outside(event.piece.source)
+            self.outside.read(event.piece.source)
         else:
             self._commands.run("/pager")
-
-    def read_outside(self, text: str) -> None:
-        """Read a text in the person's own pager."""
-        if problem := read_outside(self, text):
-            self.hint(problem)
-
-    def copy_text(self, text: str) -> None:
-        """Copy a text, and say which way it went."""
-        self.hint(copy(self, text, self._live.settings.state_dir))
 
     # keys
 
@@ -261,7 +249,7 @@ class ChatApp(ThemedApp):
         """Copy a selection, else stop, else clear the box, else quit at the second press."""
         selected = self.composer.selected_text or self.screen.get_selected_text()
         if selected:
-            self.copy_text(selected)
+            self.outside.copy(selected)
             self.screen.clear_selection()
         else:
             self._giving_up.interrupt()
@@ -311,14 +299,6 @@ class ChatApp(ThemedApp):
     def keep_draft(self) -> None:
         """Write the message box to disk now."""
         self._desk.keep()
-
-    def edit_outside(self) -> None:
-        """Write the message in the person's own editor."""
-        text, problem = edit_outside(self, self.composer.full_text)
-        if problem:
-            self.hint(problem)
-        else:
-            self.composer.put(text)
 
     # the rest of the keys
 

@@ -59,10 +59,10 @@ class TalkCommands:
         box.insert(f"{' ' if before.strip() else ''}{mention} ")
 
     def _copy(self, argument: str) -> None:
-        self._window.copy_text(text_meant(self._chat.session, argument))
+        self._window.outside.copy(text_meant(self._chat.session, argument))
 
     def _pager(self, argument: str) -> None:
-        self._window.read_outside(text_meant(self._chat.session, argument))
+        self._window.outside.read(text_meant(self._chat.session, argument))
 
     def _thoughts(self, argument: str) -> None:
         now = THINKING_MODES.index(self._live.settings.chat.show_thinking)

@@ -44,7 +44,9 @@ async def test_copy_says_what_is_not_there(seat, line, said):
 
 async def test_o_hands_the_block_to_the_pager_and_says_when_that_cannot_be(seat, monkeypatch):
     shown = []
-    monkeypatch.setattr("app.tui.chat.read_outside", lambda app, text: shown.append(text) or "no")
+    monkeypatch.setattr(
+        "app.tui.outside.read_outside", lambda app, text: shown.append(text) or "no"
+    )
     async with seat(Script(answer=TWO_BLOCKS)) as s:
         await talk(s, "one")
         await s.pilot.press("tab", "k", "o")

@@ -310,7 +310,7 @@ async def test_y_copies_a_block_and_capital_y_the_answer(seat):
 
 async def test_a_text_too_long_for_the_clipboard_goes_to_a_file(seat, tmp_path):
     async with seat() as s:
-        s.app.copy_text("x" * 200_000)
+        s.app.outside.copy("x" * 200_000)
         assert (tmp_path / "state" / "copied.md").read_text() == "x" * 200_000
         assert "too long for the clipboard" in s.state
 
