@@ -4,12 +4,10 @@ import os
 
 import pytest
 
-from app.attached import as_words, attach, mention_of, names_in, read_file, typed_message
-from app.file_names import completion_at
+from app.attached import as_words, attach, names_in, read_file, typed_message
 from app.sessions.entries import FileSpan, MessageEntry
 from app.sessions.store import SessionStore
 from engine.errors import RequestError
-from tests.app.tui.hostile import FORBIDDEN, HOSTILE
 
 
 @pytest.fixture(autouse=True)
@@ -125,41 +123,3 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence(folder, monkeypatch):
 def test_a_file_without_permission_is_refused(folder):
     (folder / "a.py").chmod(0)
     assert "a.py does not read: Permission denied." in refusal("a.py")
-
-
-@pytest.mark.parametrize(
-    ("before", "names", "longest"),
-    [
-        ("see @no", ["notes.txt"], "@notes.txt"),
-        ("@a", ["a.py", "ab.py"], ""),
-        ("@my", ["my file.md"], '@"my file.md"'),
-        ('@"my fi', ["my file.md"], '@"my file.md"'),
-        ("@s", ["src/"], "@src/"),
-        ("@src/", ["src/main.c"], "@src/main.c"),
-        ("@notes.txt", ["notes.txt"], ""),
-    ],
-)
-def test_names_are_completed_as_far_as_they_agree(before, names, longest):
-    found = completion_at(before)
-    assert (found.names, found.longest) == (names, longest)
-
-
-@pytest.mark.parametrize("before", ["", "@zzz", "me@no", "@notes.txt and", "@nowhere/x", "@\0"])
-def test_where_no_file_is_named_nothing_is_completed(before):
-    assert completion_at(before) is None
-
-
-def test_names_that_cannot_be_typed_are_not_offered(folder):
-    for at, text in enumerate(HOSTILE):
-        name = f"z{at}{text[:40]}".replace("/", "").replace("\0", "")
-        try:
-            (folder / name).write_text("x")
-        except (OSError, ValueError):
-            continue
-    found = completion_at("@z")
-    assert found is not None
-    assert not FORBIDDEN & set("".join(found.names))
-    for name in found.names:
-        assert attach(f"see {mention_of(name)}").files[0].name == name
-    with pytest.raises(RequestError, match="cannot name"):
-        mention_of("a\x1b[2J")
