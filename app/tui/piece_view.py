@@ -40,7 +40,7 @@ class PieceView(ScrollView):
         self._is_own_scroll = False
         self._uncoloured: list[BlockPiece] = []
         self._base = Style()
-        self._row_width = 80
+        self._row_width = self._width = 80
         self._handle: tuple[int, tuple[int, int]] = (0, (0, 0))
         self._blank: tuple[tuple[int, Style], Strip] | None = None
         self._stale_from: int | None = 0
@@ -294,10 +294,12 @@ class PieceView(ScrollView):
         self._row_width = self.text_width
         if self._blank is None or self._blank[0] != (self.size.width, base):
             self._blank = (self.size.width, base), Strip.blank(self.size.width, base)
+        self._width = self.size.width
         filters, background = self.get_line_filters(), self.background_colors[1]
+        top = self.scroll_offset.y
         strips: list[Strip] = []
         for y in crop.line_range:
-            strip = self.render_line(y)
+            strip = self._row(top + y)
             for one in filters:
                 strip = strip.apply_filter(one, background)
             strips.append(strip)
@@ -305,10 +307,12 @@ class PieceView(ScrollView):
         return strips if span == (0, self.size.width) else [one.crop(*span) for one in strips]
 
     def render_line(self, y: int) -> Strip:
-        """Draw one row of the view."""
-        row = self.scroll_offset.y + y
-        width = self.size.width
-        base = self._base
+        """One row of the view, as the library asks for what a click was on."""
+        return self._row(self.scroll_offset.y + y)
+
+    def _row(self, row: int) -> Strip:
+        """Draw one row of what there is."""
+        width, base = self._width, self._base
         if row >= self.layout_rows.num_rows and self._blank is not None:
             return self._blank[1]
         index, offset = self.layout_rows.at_row(row)

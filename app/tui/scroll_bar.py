@@ -21,6 +21,8 @@ def handle_of(num_rows: float, window: float, top: float, num_cells: int) -> tup
     """
     hidden = max(num_rows - window, 0.0)
     size = max(round(num_cells * min(window / max(num_rows, 1.0), 1.0)), 1)
+    if hidden and num_cells > 1:
+        size = min(size, num_cells - 1)  # where something is hidden, the handle can move
     begin = round((num_cells - size) * min(top / hidden, 1.0)) if hidden else 0
     return begin, begin + size
 
@@ -44,7 +46,8 @@ class WholeCells(ScrollBarRender):
         if window_size and size:
             begin, end = handle_of(virtual_size, window_size, position, size)
             # twice the cells: a view of as many rows as the bar has cells would have no handle
-            virtual_size, window_size = 2.0 * size, 2.0 * (end - begin)
+            virtual_size = 2.0 * size
+            window_size = 2.0 * (end - begin) if end - begin < size else 0
             position = 2.0 * begin + 1e-6
         return super().render_bar(
             size, virtual_size, window_size, position, thickness, vertical, back_color, bar_color

@@ -7,6 +7,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import BindingType
+from textual.geometry import Region
 from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
@@ -51,6 +52,7 @@ class Transcript(PieceView, can_focus=True):
     def __init__(self, look: Look, **options: str) -> None:
         super().__init__(look, **options)
         self._cursor: Piece | None = None
+        self._selection: Selection | None = None
         self.finder = Finder()
 
     @property
@@ -199,8 +201,13 @@ class Transcript(PieceView, can_focus=True):
 
     # selection with the mouse
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw rows of the view; the selection is looked up once."""
+        self._selection = self.text_selection
+        return super().render_lines(crop)
+
     def _selected(self, strip: Strip, row: int) -> Strip:
-        selection = self.text_selection
+        selection = self._selection
         span = selection.get_span(row) if selection is not None else None
         if span is None:
             return strip
