@@ -6,24 +6,16 @@ from functools import cache
 import torch
 
 from engine.dispatch import DeviceFacts, dispatch
-from engine.draft.draft import Draft
-from engine.draft.prices import ROW_CLASSES
 from engine.errors import EngineError, SettingsError
-from engine.model.chunk import NUM_ROWS
-from engine.model.compiling import compile_products
 from engine.model.decoder import Model
 from engine.model.kernel_model import KernelModel
 from engine.model.packed import crossovers_of
 from engine.model.packing import Launching, Packer
 from engine.settings.declared import Settings
 from engine.tune.tiles import read_table
-from engine.turn.choice import TokenChooser
-from engine.turn.clock import PhaseClock
-from engine.turn.machine import Machine
-from engine.turn.memory import Memory
 from engine.turn.rows_verify import RowsVerifier
 from engine.turn.traffic import RowsTraffic, Traffic, WalkTraffic
-from engine.turn.verify import Course, RowWalk, Verifier
+from engine.turn.verify import RowWalk, Verifier
 from kernels.common import nvrtc
 from kernels.common.nvrtc import CompileError
 from kernels.linear import skinny_launch
@@ -32,7 +24,7 @@ from kernels.linear.tile_choice import defaults
 
 
 class KernelError(EngineError):
-    """The matrix kernels do not run on this machine, although they were expected to."""
+    """The kernels do not run on this machine as they must: refused, or with other results."""
 
     title = "Kernels"
 
@@ -53,6 +45,11 @@ class ComputePath:
     def is_packed(self) -> bool:
         """Whether weights are held as the kernels read them."""
         return self.launching is not None
+
+    @property
+    def capability(self) -> tuple[int, int] | None:
+        """Compute capability of the GPU whose kernels run; None for the reference."""
+        return self.launching.capability if self.launching is not None else None
 
     @property
     def description(self) -> str:
@@ -134,7 +131,7 @@ def facts_of(device: str, *, probe: bool = True) -> DeviceFacts:
 
 @cache
 def why_kernels_do_not_run(capability: tuple[int, int]) -> str:
-    """Why a GPU cannot run the matrix kernels, by compiling a small one; empty when it can."""
+    """Why a GPU cannot run the kernels, by compiling a small product; empty when it can."""
     if capability[0] < 9:
         own = ".".join(str(one) for one in capability)
         return f"they need a GPU of compute capability 9.0 or later, and this one has {own}"
@@ -145,64 +142,6 @@ def why_kernels_do_not_run(capability: tuple[int, int]) -> str:
     except CompileError as refused:
         return str(refused).rstrip(".")
     return ""
-
-
-def warm_up(machine: Machine, memory: Memory) -> None:
-    """Compile, load and capture what rounds need, so that no answer waits for it.
-
-    It runs in the memory of the conversation to come: what is captured holds its addresses.
-
-    Args:
-        machine: its model is loaded for the kernels.
-        memory: empty; what runs here leaves its marks on it.
-
-    Raises:
-        KernelError: a kernel does not compile, or the driver refuses it.
-    """
-    model = machine.model
-    try:
-        if model.device.type == "cuda":
-            heads = [model.weights.head, *([model.mtp.head] if model.mtp is not None else [])]
-            compile_products(model.weights, heads, ROW_CLASSES)
-            if machine.dflash is not None:
-                compile_products(machine.dflash.drafter.weights, (), ROW_CLASSES)
-            run_rounds(machine, memory)
-            read_chunks(machine.model, memory)
-        memory.forget()
-        hidden = model.step(0, memory.state)
-        model.logits(hidden)
-        if memory.mtp is not None:
-            memory.mtp.warm_up(hidden)
-        if memory.dflash is not None:
-            memory.dflash.warm_up(memory.state.max_tokens)
-        if model.device.type == "cuda":
-            torch.cuda.synchronize()
-        model.take_captured()  # nobody waited for these
-    except (RuntimeError, ValueError) as problem:
-        raise KernelError(
-            f"The matrix kernels do not run here: {str(problem).splitlines()[0]}.",
-            "Set kernels.linear to 'reference', and tell us what 'qwen38 check' says.",
-        ) from None
-
-
-def run_rounds(machine: Machine, memory: Memory) -> None:
-    """Run a round of each number of rows that is proposed, with the sampling of most turns."""
-    model = machine.model
-    sampling, num_ids = model.default_sampling, machine.tokenizer.num_ids
-    for num_rows in ROW_CLASSES:
-        memory.forget()
-        draft, clock = Draft.chain((0,) * (num_rows - 1)), PhaseClock(model.device)
-        course = Course(memory.state, TokenChooser(sampling, num_ids, ()))
-        launched = machine.verifier.launch(course, 0, draft, num_rows, clock)
-        launched.wait(lambda _token_id: False)
-
-
-def read_chunks(model: Model, memory: Memory) -> None:
-    """Read a chunk of each number of rows that prompts are read with."""
-    for num_rows in NUM_ROWS:
-        if num_rows <= memory.state.max_tokens:
-            memory.forget()
-            model.prefill((0,) * num_rows, memory.state)
 
 
 def describe_paths(path: ComputePath) -> str:

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from engine.model.packed import crossovers_of, way_of
 from engine.settings.declared import KernelSettings
 from kernels.common.nvrtc import architecture
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.linear.skinny_launch import has_converter
 
 Operation = Literal[
@@ -167,8 +167,8 @@ def dispatch(
     """
     if operation not in OPERATIONS:
         raise ValueError(f"dispatch: there is no operation '{operation}'")
-    if num_rows < 1 or (operation.endswith("a round") and num_rows > MAX_NODES):
-        raise ValueError(f"dispatch: {operation} has 1 to {MAX_NODES} rows, not {num_rows}")
+    if num_rows < 1 or (operation.endswith("a round") and num_rows > MAX_ROWS):
+        raise ValueError(f"dispatch: {operation} has 1 to {MAX_ROWS} rows, not {num_rows}")
     path = _path(facts, kernels)
     if operation == "path":
         return path
@@ -202,7 +202,7 @@ def _path(facts: DeviceFacts, kernels: KernelSettings) -> Chosen:
     if kernels.linear == "reference":
         return Chosen("reference", "", "The setting 'kernels.linear' is 'reference'.")
     if facts.problem:
-        return Chosen("reference", "", f"The matrix kernels are not used: {facts.problem}.")
+        return Chosen("reference", "", f"The kernels are not used: {facts.problem}.")
     return Chosen("kernels", "", f"Kernels compile for {facts.target}.")
 
 

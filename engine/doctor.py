@@ -20,12 +20,14 @@ from engine.fit import Need, need_of
 from engine.locate import HOW_TO_GIVE, Choice, choose
 from engine.machine.gpu import Gpu, read_gpu
 from engine.model.checkpoint import open_checkpoint
+from engine.model.config import ModelConfig
 from engine.model.config_file import read_config
 from engine.model.memory import available_bytes, plan_memory
 from engine.open import choose_device
 from engine.profile import load_profiles
 from engine.settings.declared import Settings
 from engine.text.tokenizer import Tokenizer
+from engine.tune.user_prices import Served, find_prices
 
 State = Literal["good", "note", "bad"]
 
@@ -189,10 +191,31 @@ def _chat(settings: Settings, choice: Choice, device: str, path: ComputePath) ->
     )  # fmt: skip
     plan.expect_fit()
     yield Finding("memory plan", "good", plan.sentence)
+    yield from _prices(settings, choice, config, path)
     if choice.is_demo:
         yield Finding("chat", "note", "'qwen38 chat' opens the small demo model.", HOW_TO_GIVE)
         return
     yield Finding("chat", "good", f"'qwen38 chat' opens {choice.named} with {choice.profile.name}.")
+
+
+def _prices(
+    settings: Settings, choice: Choice, config: ModelConfig, path: ComputePath
+) -> Iterator[Finding]:
+    """What the router believes that rounds cost; on a CPU nothing is routed."""
+    if path.launching is None:
+        return
+    served = Served.of(config, choice.profile.formats, path.capability)
+    found = find_prices(served, settings.data_dir)
+    mend = "'qwen38 tune --family rounds' measures them."
+    if found.is_own:
+        yield Finding("prices", "good", found.notice)
+    elif found.table is None:
+        none = "No prices of rounds are known for this GPU, so that none is routed."
+        yield Finding("prices", "note", f"{found.notice} {none}".strip(), mend)
+    else:
+        ships = f"Rounds are priced by the table that ships: {found.table.source}."
+        state = "good" if found.table.is_measured and not found.notice else "note"
+        yield Finding("prices", state, f"{found.notice} {ships}".strip(), mend)
 
 
 def _kernels(path: ComputePath) -> Finding:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from engine.compute_path import ComputePath, choose_compute_path
-from engine.draft.prices import shipped_prices
+from engine.draft.price_table import PriceTable
 from engine.fit import Need, held_formats, need_of, widened_bytes
 from engine.machine.measure import read_bandwidth_gbps
 from engine.model import footprint
@@ -14,7 +15,7 @@ from engine.model.memory import available_bytes
 from engine.open import choose_device
 from engine.profile import Profile
 from engine.settings.declared import Settings
-from engine.tune.tiles import TABLES
+from engine.tune.user_prices import FoundPrices, Served, find_prices
 
 EARLY_TOKENS = 1024
 """Positions before the round whose speed is told: the beginning of a conversation."""
@@ -38,6 +39,7 @@ class Expected:
         timed_tok_s: the same from rounds that were timed; None where nobody timed such a model on
             such a GPU.
         source: GPU, date and command of the timing; empty without one.
+        notice: why a table that this machine measured does not serve; empty otherwise.
     """
 
     need: Need
@@ -49,6 +51,7 @@ class Expected:
     most_tok_s: float
     timed_tok_s: float | None = None
     source: str = ""
+    notice: str = ""
 
     @property
     def fits(self) -> bool:
@@ -57,7 +60,13 @@ class Expected:
 
 
 def expect(
-    profile: Profile, context_tokens: int, path: ComputePath, *, read_gb_s: float, free_bytes: int
+    profile: Profile,
+    context_tokens: int,
+    path: ComputePath,
+    *,
+    read_gb_s: float,
+    free_bytes: int,
+    data_dir: Path | None = None,
 ) -> Expected:
     """Compare a profile with a machine; nothing is loaded and nothing is measured here.
 
@@ -68,6 +77,7 @@ def expect(
         read_gb_s: of ``engine.machine.measure.read_bandwidth_gbps``.
         free_bytes: of ``engine.model.memory.available_bytes``; whoever would unload another model
             first adds what that holds.
+        data_dir: where prices that this machine measured are looked for; None looks for none.
     """
     need = need_of(profile, context_tokens, packed=path.is_packed)
     formats = held_formats(profile, packed=path.is_packed)
@@ -76,7 +86,8 @@ def expect(
     moved = sum(footprint.moved_bytes(need.config, weights, tokens).values())
     moved += widened_bytes(need.config, formats, packed=path.is_packed)
     most = read_gb_s * 1e9 / moved
-    timed = _timed(profile, need.config, path)
+    found = find_prices(Served.of(need.config, profile.formats, path.capability), data_dir)
+    timed = _timed(found, profile, need.config)
     return Expected(
         need=need,
         state=_state(need, free_bytes),
@@ -86,8 +97,9 @@ def expect(
         early_tokens=tokens,
         most_tok_s=most,
         # a slower GPU of the same family reaches its own limit, not the timed one's
-        timed_tok_s=min(1000 / timed[0], most) if timed else None,
-        source=timed[1] if timed else "",
+        timed_tok_s=min(1000 / timed.verify(1, tokens), most) if timed else None,
+        source=timed.source if timed else "",
+        notice="" if found.is_own else found.notice,
     )
 
 
@@ -105,7 +117,14 @@ def expect_here(settings: Settings, profiles: Iterable[Profile]) -> list[Expecte
     path = choose_compute_path(settings, device)
     read_gb_s, free_bytes = read_bandwidth_gbps(device), available_bytes(device)
     return [
-        expect(one, settings.model.context_tokens, path, read_gb_s=read_gb_s, free_bytes=free_bytes)
+        expect(
+            one,
+            settings.model.context_tokens,
+            path,
+            read_gb_s=read_gb_s,
+            free_bytes=free_bytes,
+            data_dir=settings.data_dir,
+        )
         for one in profiles
     ]
 
@@ -118,17 +137,13 @@ def _state(need: Need, free_bytes: int) -> State:
     return "ready" if need.total_bytes <= free_bytes else "too large"
 
 
-def _timed(profile: Profile, config: ModelConfig, path: ComputePath) -> tuple[float, str] | None:
-    """Milliseconds of a round of one row and whence, where the table's own model was timed."""
+def _timed(found: FoundPrices, profile: Profile, config: ModelConfig) -> PriceTable | None:
+    """The table that tells a time: this machine's own, or a timed one of the very model."""
     formats = profile.formats
-    if path.launching is None or not _is_27b(config):
+    is_of_one_kind = formats.mlp == formats.attention == formats.delta
+    if found.table is None or not found.table.is_measured:
         return None
-    if not formats.mlp == formats.attention == formats.delta:
-        return None
-    table = shipped_prices(TABLES.get(path.launching.capability, ""), formats.mlp)
-    if table is None or not table.is_measured:
-        return None
-    return table.verify(1), table.source
+    return found.table if found.is_own or (_is_27b(config) and is_of_one_kind) else None
 
 
 def _is_27b(config: ModelConfig) -> bool:

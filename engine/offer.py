@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from engine.compute_path import choose_compute_path
@@ -70,15 +71,19 @@ def offers(
     path = choose_compute_path(settings, device)
     read_gb_s = read_gb_s or read_bandwidth_gbps(device)
     free_bytes = available_bytes(device)
+    expect_it = partial(
+        expect, context_tokens=settings.model.context_tokens, path=path, read_gb_s=read_gb_s,
+        free_bytes=free_bytes, data_dir=settings.data_dir,
+    )  # fmt: skip
     found: list[Offer] = []
     for one in profiles:
         given = replace(one, folder=str((named or {}).get(one.name, one.folder)))
-        tokens, problem = settings.model.context_tokens, ""
+        problem = ""
         try:
-            its = expect(given, tokens, path, read_gb_s=read_gb_s, free_bytes=free_bytes)
+            its = expect_it(given)
         except SettingsError as error:  # a profile of one's own sets what there is not
             plain = replace(given, settings=None)
-            its = expect(plain, tokens, path, read_gb_s=read_gb_s, free_bytes=free_bytes)
+            its = expect_it(plain)
             problem = str(error)
         found.append(Offer(given, its, problem or its.need.problem))
     return found

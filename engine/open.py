@@ -8,11 +8,10 @@ from pathlib import Path
 
 import torch
 
-from engine.compute_path import ComputePath, choose_compute_path, warm_up
+from engine.compute_path import ComputePath, choose_compute_path
 from engine.dflash.attach import attach_dflash, find_dflash
 from engine.dflash.memory import dflash_bytes
 from engine.draft.dflash import DflashSource
-from engine.draft.prices import Prices, shipped_prices
 from engine.draft.routed import Routing
 from engine.errors import CheckpointError, SettingsError
 from engine.load_steps import LoadSteps
@@ -27,14 +26,17 @@ from engine.model.generation import read_generation
 from engine.model.loading import load_weights
 from engine.model.memory import LEAST_SNAPSHOTS, plan_memory
 from engine.model.rows import ARITHMETIC
-from engine.profile import Formats, Profile
-from engine.settings.declared import DraftSettings, Settings
+from engine.profile import Formats
+from engine.routing import routing_of
+from engine.settings.declared import Settings
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
-from engine.tune.tiles import TABLES, tile_notice, tuned_arithmetic
+from engine.tune.tiles import tile_notice, tuned_arithmetic
+from engine.tune.user_prices import Served, find_prices
 from engine.turn.local import LocalEngine
 from engine.turn.machine import Machine
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
+from engine.warm_up import warm_up
 
 HELD_FORMATS = Formats("bf16", "bf16", "bf16", "bf16", "bf16")
 """What the reference path holds and reads, whatever was stored: weights are expanded. The
@@ -105,6 +107,8 @@ def open_engine(
             expand=settings.model.hold == "bf16",
             packer=packer,
         )
+        served = Served.of(config, choice.profile.formats, path.capability)
+        found = find_prices(served, settings.data_dir)
         dflash = None
         if beside is not None:
             dflash = attach_dflash(
@@ -115,13 +119,14 @@ def open_engine(
         arithmetic = arithmetic_id(device, products)
         said = packer.notice if packer is not None else ""
         if device == "cuda":
-            notices = (*notices, tile_notice(torch.cuda.get_device_capability()), said)
+            tiles = tile_notice(torch.cuda.get_device_capability())
+            notices = (*notices, tiles, found.notice if path.is_packed else "", said)
         notices = tuple(one for one in notices if one)
         if path.is_packed:
             progress.go_on("kernels are compiled, rounds captured")
         return engine_of(
             model, tokenizer, template, choice, path, max_context_tokens, arithmetic, notices,
-            routing=routing_of(settings.draft, path, choice.profile),
+            routing=routing_of(settings.draft, path, choice.profile, found.table, dflash),
             most_marks=plan.num_snapshots, dflash=dflash,
         )  # fmt: skip
     except BaseException:
@@ -182,18 +187,6 @@ def engine_of(
     if path.is_packed:
         engine.warm_up(warm_up)
     return engine
-
-
-def routing_of(draft: DraftSettings, path: ComputePath, profile: Profile) -> Routing | None:
-    """What routes the drafter ``auto``: where rows are computed together, at prices we know.
-
-    On a CPU every row costs a step, and a choice between drafters has little to win.
-    """
-    if path.launching is None or not draft.router:
-        return None
-    gpu = TABLES.get(path.launching.capability, "")
-    table = shipped_prices(gpu, profile.formats.mlp)
-    return Routing(Prices(table), profile.drafting.max_tokens) if table else None
 
 
 def check_stop_ids(path: Path, stop_ids: tuple[int, ...], tokenizer: Tokenizer) -> None:

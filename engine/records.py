@@ -16,13 +16,13 @@ FinishReason = Literal["stop", "stop_string", "length", "context_full", "cancell
 class RoundRecord:
     """One decode round: draft, verify, accept, host.
 
-    ``drafter`` is who proposed: of a routed round "mtp", "lookup", "mtp+lookup", or "off" where
-    nothing was proposed. ``rows`` is the number of verified positions (1 + draft tokens);
-    ``tested`` how many draft tokens the target looked at, ``accepted`` how many of them it agreed
-    with. ``token_ids`` are the committed tokens (accepted + 1 unless the turn ended inside the
-    round). ``ms`` holds the four ``PHASES`` in milliseconds (`engine.turn.clock` says what counts
-    where), ``num_bytes`` the ``BYTE_PARTS`` the kernels had to move. ``start_s`` counts from the
-    start of the turn. ``draft_ids`` are the tokens that were proposed, of rows 1, 2, ...;
+    ``drafter`` is who proposed: of a routed round "mtp", "dflash2", "lookup", several joined with
+    "+", or "off" where nothing was proposed. ``rows`` is the number of verified positions (1 +
+    draft tokens); ``tested`` how many draft tokens the target looked at, ``accepted`` how many of
+    them it agreed with. ``token_ids`` are the committed tokens (accepted + 1 unless the turn ended
+    inside the round). ``ms`` holds the four ``PHASES`` in milliseconds (`engine.turn.clock` says
+    what counts where), ``num_bytes`` the ``BYTE_PARTS`` the kernels had to move. ``start_s`` counts
+    from the start of the turn. ``draft_ids`` are the tokens that were proposed, of rows 1, 2, ...;
     ``draft_parents`` the row that each of them follows, empty for a chain; a trace without text
     holds neither.
     """

@@ -86,6 +86,7 @@ def _table(profile: Profile, expected: "Expected") -> dict[str, Any]:
         "most_tok_s": expected.most_tok_s,
         "timed_tok_s": expected.timed_tok_s,
         "timed_source": expected.source,
+        "timed_notice": expected.notice,
     }
 
 
@@ -132,7 +133,8 @@ def _notes(tables: list[dict[str, Any]]) -> list[str]:
         f"{one['read_gb_s']:.1f} GB/s; other figures were timed. Accepted drafts multiply them. "
         f"{one['free_bytes'] / 1e9:.1f} GB of memory are free."
     )
-    return ["", *textwrap.wrap(text, 88)]
+    said = dict.fromkeys(one["timed_notice"] for one in tables if one["timed_notice"])
+    return ["", *textwrap.wrap(text, 88), *(visible(one) for one in said)]
 
 
 def _looked_for(table: dict[str, Any]) -> str:
@@ -177,6 +179,7 @@ def _expected(table: dict[str, Any]) -> list[str]:
         f"{table['early_tokens']:,} tokens: {table['early_round_bytes'] / 1e9:.2f} GB a round, as "
         f"held here, at the {table['read_gb_s']:.1f} GB/s measured now"
     )
-    if table["timed_tok_s"] is None:
-        return [most]
-    return [most, f"timed       {_rate(table['timed_tok_s'])}, by {table['timed_source']}"]
+    lines = [most]
+    if table["timed_tok_s"] is not None:
+        lines.append(f"timed       {_rate(table['timed_tok_s'])}, by {table['timed_source']}")
+    return [*lines, *([f"prices      {table['timed_notice']}"] if table["timed_notice"] else [])]

@@ -1,4 +1,4 @@
-"""``qwen38 tune``: the launch tiles that are fastest on this GPU, kept only when they hold."""
+"""``qwen38 tune``: the launch tiles that are fastest on this GPU, and what rounds cost on it."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.commands import options
+from app.commands.tune_rounds import FAMILY, tune_rounds
 from app.report import OK, say
 from app.streams import write_data
 from engine.errors import EngineError, RequestError
@@ -25,26 +26,57 @@ MAX_DROPPED_SHOWN = 12
 
 def tune(
     family: Annotated[
-        list[str] | None, typer.Option(help="Only this family; may be repeated.", metavar="NAME")
+        list[str] | None,
+        typer.Option(
+            help=f"Only this family of kernels, or '{FAMILY}': what rounds cost. May be repeated.",
+            metavar="NAME",
+        ),
     ] = None,
     seconds: Annotated[int, typer.Option(help="Stop after this long.", min=1)] = 600,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
     model: options.Model = None,
     profile: options.Profile = None,
+    shape: Annotated[
+        str | None,
+        typer.Option(help=f"{FAMILY}: 27b or demo, in the profile's formats.", metavar="NAME"),
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option(help=f"{FAMILY}: of a round, such as 1,4,16.", metavar="N,...")
+    ] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(help=f"{FAMILY}: tokens before them, such as 1024,8192.", metavar="N,..."),
+    ] = None,
 ) -> int:
-    """Find the fastest launch tiles for this GPU.
+    """Find the fastest launch tiles for this GPU, or measure what rounds cost.
 
     Sweeps the shapes of the 27B and of your model. A tile is kept only when every row keeps its
-    bits; the table is used from the next start on.
+    bits; the table is used from the next start on. With '--family rounds', rounds of your model's
+    sizes are timed with random weights, and drafts are weighed by the prices that were measured.
     """
+    names = [one for one in family or () if one != FAMILY]
+    with_rounds = FAMILY in (family or ())
+    if not with_rounds and (shape or rows or context):
+        raise RequestError(
+            "--shape, --rows and --context are of what rounds cost.",
+            f"Write --family {FAMILY} beside them.",
+        )
     given: dict[str, object] = {"model.dir": model, "model.profile": profile}
     settings, _ = load_settings(options.as_settings(given, None))
+    if names or not with_rounds:
+        _tune_tiles(settings, names, seconds, dry_run=dry_run)
+    if with_rounds:
+        tune_rounds(settings, shape, rows, context, dry_run=dry_run)
+    return OK
+
+
+def _tune_tiles(settings: Settings, names: list[str], seconds: int, *, dry_run: bool) -> None:
     from engine.check.families import choose_families, sizes_of
     from engine.doctor import has_cuda
     from engine.tune import run as tuning
 
-    families = choose_families(family)
+    families = choose_families(names or None)
     if not has_cuda():
         raise RequestError(
             "There is no CUDA device here, and tiles are measured on the GPU that they serve.",
@@ -59,7 +91,6 @@ def tune(
         progress=say,
     )
     write_data("\n".join(_table(found, dry_run=dry_run)) + "\n")
-    return OK
 
 
 def _models(settings: Settings) -> dict[str, ModelConfig]:

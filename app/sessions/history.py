@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from app.sessions.logfile import read_lines, to_line
+from app.streams import write_all
 
 MAX_ENTRIES = 2000
 """Prompts that are read back; older ones stay in the file."""
@@ -48,7 +49,7 @@ class PromptHistory:
         fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            os.write(fd, line)
+            write_all(fd, line)
         finally:
             os.close(fd)
 

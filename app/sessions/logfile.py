@@ -4,15 +4,13 @@ A line is on the disk when `append` returns without a problem; a line that could
 kept and tried again with the next one. Knows nothing of what the lines mean.
 """
 
-import contextlib
-import fcntl
 import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from app.streams import write_all
+from app.appended import AppendedFile
 
 
 class LogFile:
@@ -26,8 +24,7 @@ class LogFile:
     def __init__(self, path: Path, *, keep: bool = True) -> None:
         self.path = path
         self.keep = keep
-        self._fd = -1
-        self._is_made_here = False
+        self._file = AppendedFile(path)
         self._waiting: list[bytes] = []
 
     @property
@@ -41,19 +38,11 @@ class LogFile:
         Raises:
             OSError: the file cannot be opened or made.
         """
-        if self._fd >= 0:
+        if self._file.is_open:
             return True
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        is_new = not self.path.exists()
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
+        if not self._file.open(lock=True):
             return False
-        self._fd = fd
-        if is_new:
-            self._is_made_here = True
+        if self._file.is_made_here:
             _sync_folder(self.path.parent)
         return True
 
@@ -69,31 +58,15 @@ class LogFile:
         try:
             if not self.lock():
                 return BlockingIOError(f"{self.path} is held by another process")
-            self._write_waiting()
+            self._file.append(b"".join(self._waiting), sync=True)
+            self._waiting.clear()
         except OSError as problem:
             return problem
         return None
 
     def close(self) -> None:
         """Give the file back to other processes; one that never took a line is removed."""
-        if self._fd >= 0:
-            if self._is_made_here and not os.fstat(self._fd).st_size:
-                with contextlib.suppress(OSError):
-                    self.path.unlink()
-            os.close(self._fd)
-            self._fd = -1
-
-    def _write_waiting(self) -> None:
-        size = os.fstat(self._fd).st_size
-        is_torn = size and os.pread(self._fd, 1, size - 1) != b"\n"
-        try:
-            write_all(self._fd, b"\n" * bool(is_torn) + b"".join(self._waiting))
-            os.fsync(self._fd)
-        except OSError:
-            with contextlib.suppress(OSError):  # half a line must not stay in front of the next
-                os.ftruncate(self._fd, size)
-            raise
-        self._waiting.clear()
+        self._file.close()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -6,9 +6,10 @@ cut may cost the end of a trace, as nothing else waits for it.
 
 import contextlib
 import errno
-import os
 import time
 from pathlib import Path
+
+from app.appended import AppendedFile
 
 BLOCK_BYTES = 32 << 10
 """About 200 rounds."""
@@ -27,8 +28,7 @@ class TraceFile:
     def __init__(self, path: Path, max_bytes: int) -> None:
         self.path = path
         self._max_bytes = max_bytes
-        self._fd = -1
-        self._is_made_here = False
+        self._file = AppendedFile(path)
         self._waiting = bytearray()
         self._written_at = 0.0
 
@@ -50,41 +50,14 @@ class TraceFile:
         if not self._waiting:
             return
         data, self._waiting = bytes(self._waiting), bytearray()
-        if self._fd < 0:
-            self._is_made_here = not self.path.exists()
-            self._fd = _open(self.path)
-        size = os.fstat(self._fd).st_size
-        if size + len(data) > self._max_bytes:
+        if not self._file.is_open:
+            self._file.open()
+        if self._file.num_bytes + len(data) > self._max_bytes:
             raise OSError(errno.EFBIG, f"it has reached {self._max_bytes >> 20} MB (trace.max_mb)")
-        try:
-            while data:
-                data = data[os.write(self._fd, data) :]
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, size)
-            raise
+        self._file.append(data)
 
     def close(self) -> None:
         """Write what waits if the disk lets us, and let go of the file; an empty one is removed."""
         with contextlib.suppress(OSError):
             self.flush()
-        if self._fd >= 0:
-            if self._is_made_here and not os.fstat(self._fd).st_size:
-                with contextlib.suppress(OSError):
-                    self.path.unlink()
-            os.close(self._fd)
-            self._fd = -1
-
-
-def _open(path: Path) -> int:
-    """Open for appending, behind a line end."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
-        size = os.fstat(fd).st_size
-        if size and os.pread(fd, 1, size - 1) != b"\n":
-            os.write(fd, b"\n")
-    except OSError:
-        os.close(fd)
-        raise
-    return fd
+        self._file.close()

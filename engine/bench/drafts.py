@@ -45,16 +45,21 @@ class DraftTiming:
     tokens: float
 
 
-def tokens_for(num_rounds: int) -> int:
+def tokens_for(num_rounds: int, num_steps: int = NUM_STEPS) -> int:
     """Tokens of plain decode that so many drafted rounds are held against.
 
     Guesses that are right use more of them in the first rounds, and leave fewer rounds to time.
     """
-    return (NUM_STEPS + 1) * (NUM_WARM_UP + 2) + num_rounds
+    return (num_steps + 1) * (NUM_WARM_UP + 2) + num_rounds
 
 
 def time_drafts(
-    model: Model, verifier: Verifier, context_tokens: int, truth: Sequence[int], num_rounds: int
+    model: Model,
+    verifier: Verifier,
+    context_tokens: int,
+    truth: Sequence[int],
+    num_rounds: int,
+    num_steps: int = NUM_STEPS,
 ) -> DraftTiming | None:
     """Time rounds behind a context.
 
@@ -64,6 +69,7 @@ def time_drafts(
         context_tokens: tokens before the rounds.
         truth: token 0 and what plain decode chose behind it, `tokens_for` as many rounds.
         num_rounds: rounds that are timed; fewer where ``truth`` ends before.
+        num_steps: tokens that the head proposes a round.
 
     Returns:
         The medians; None where the model has no head.
@@ -73,17 +79,17 @@ def time_drafts(
     """
     if model.mtp is None:
         return None
-    memory = Memory(model, context_tokens + len(truth) + NUM_STEPS + 1, most_marks=0)
+    memory = Memory(model, context_tokens + len(truth) + num_steps + 1, most_marks=0)
     ids = any_ids(model.config, context_tokens)
     memory.read(ids, model.prefill(ids, memory.state), "prefill", model.chunk_tokens)
     chooser = TokenChooser(Sampling(temperature=0.0), model.config.vocab_size, ())
     rounds = Rounds(verifier, Course(memory.state, chooser), model.device)
     chosen, timed, committed = [truth[0]], list[dict[str, float]](), list[int]()
-    room = len(truth) - NUM_STEPS - 1  # what a round may choose is known behind so many
+    room = len(truth) - num_steps - 1  # what a round may choose is known behind so many
 
     def launch() -> None:
-        draft = partial(_propose, memory, chosen[-1])
-        rounds.launch(chosen[-1], draft, NUM_STEPS + 1)
+        draft = partial(_propose, memory, chosen[-1], num_steps)
+        rounds.launch(chosen[-1], draft, num_steps + 1)
 
     launch()
     while rounds.are_under_way:
@@ -100,24 +106,26 @@ def time_drafts(
                 f"A drafted round chose {one.verified.chosen}, and plain decode something else.",
                 "Tell us what 'qwen38 check' says.",
             )
-    return _medians(timed[NUM_WARM_UP:], committed[NUM_WARM_UP:])
+    return _medians(timed[NUM_WARM_UP:], committed[NUM_WARM_UP:], num_steps)
 
 
-def _medians(timed: Sequence[dict[str, float]], committed: Sequence[int]) -> DraftTiming:
+def _medians(
+    timed: Sequence[dict[str, float]], committed: Sequence[int], num_steps: int
+) -> DraftTiming:
     ms = {name: statistics.median(one[name] for one in timed) for name in PHASES}
     return DraftTiming(
-        rows=NUM_STEPS + 1,
-        steps=NUM_STEPS,
+        rows=num_steps + 1,
+        steps=num_steps,
         round_ms=statistics.median(sum(one.values()) for one in timed),
         ms=ms,
-        step_ms=ms["draft"] / NUM_STEPS,
+        step_ms=ms["draft"] / num_steps,
         tokens=statistics.mean(committed),
     )
 
 
-def _propose(memory: Memory, token_id: int) -> Draft:
+def _propose(memory: Memory, token_id: int, num_steps: int) -> Draft:
     assert memory.mtp is not None
-    return Draft.chain(memory.mtp.draft(token_id, NUM_STEPS))
+    return Draft.chain(memory.mtp.draft(token_id, num_steps))
 
 
 def _go_on(_token_id: int) -> bool:

@@ -71,17 +71,53 @@ def draw_model(
         RequestError: there is no such shape.
         MemoryPlanError: the model does not fit on the device.
     """
-    config = config_of_shape(shape)
+    return draw_config(
+        shape, config_of_shape(shape), profile, path, device=device, num_tokens=num_tokens,
+        smaller=f"--shape demo, or {smaller}", progress=progress, hidden_tokens=hidden_tokens,
+        num_conversations=num_conversations,
+    )  # fmt: skip
+
+
+def draw_config(
+    name: str,
+    config: ModelConfig,
+    profile: Profile,
+    path: ComputePath,
+    *,
+    device: str,
+    num_tokens: int,
+    smaller: str,
+    progress: Progress,
+    hidden_tokens: int = 0,
+    num_conversations: int = 1,
+) -> BenchModel:
+    """As `draw_model`, of sizes that need not be those of a known shape.
+
+    Args:
+        name: of the shape, for a reader of the figures.
+        config: the sizes.
+        profile: as `draw_model` takes it, and all that follows.
+        path: see there.
+        device: see there.
+        num_tokens: see there.
+        smaller: what asks for less, for the refusal.
+        progress: see there.
+        hidden_tokens: see there.
+        num_conversations: see there.
+
+    Raises:
+        MemoryPlanError: the model does not fit on the device.
+    """
     plan = _plan(config, profile, path, device, num_tokens)
     _expect_room(plan, 2 * 2 * config.hidden_size * hidden_tokens, num_conversations, smaller)
     progress("measuring the read bandwidth")
     read_gb_s = read_bandwidth_gbps(device)
-    progress(f"drawing the weights of {shape}")
+    progress(f"drawing the weights of {name}")
     packer = path.new_packer()
     model = random_model(config, profile.formats, device=device, packer=packer)
     notice = packer.notice if packer else ""
     facts: dict[str, Any] = {
-        "shape": shape,
+        "shape": name,
         "profile": profile.name,
         "path": path.description,
         "notices": [one for one in (path.why_not, notice) if one],
@@ -120,5 +156,5 @@ def _expect_room(plan: MemoryPlan, row_bytes: int, num_conversations: int, small
             f"The model needs {needed / 1e9:.1f} GB (weights {plan.weights / 1e9:.1f}, keys and "
             f"values of {plan.context_tokens:,} tokens {context / 1e9:.1f}) and "
             f"{plan.available / 1e9:.1f} GB are free.",
-            f"Take --shape demo, or {smaller}.",
+            f"Take {smaller}.",
         )

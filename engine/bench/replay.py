@@ -4,11 +4,12 @@ A target must agree with each replayed row, so that what is timed is proven to b
 as those of a turn do: the next is on its way before anybody looks at what came of one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.bench.model import any_ids
 from engine.draft.draft import Draft
+from engine.draft.scripted import ScriptedDrafter, replayed
 from engine.model.decoder import Model
 from engine.model.state import Snapshot, State
 from engine.turn.choice import TokenChooser
@@ -42,7 +43,8 @@ class Replay:
 
     def __init__(self, model: Model, context_tokens: int, num_tokens: int) -> None:
         self._device = model.device
-        self._chooser = TokenChooser(Sampling(temperature=0.0), model.config.vocab_size, ())
+        self._num_ids = model.config.vocab_size
+        self._chooser = TokenChooser(Sampling(temperature=0.0), self._num_ids, ())
         self._num_decoded = num_tokens - context_tokens
         self.state: State = model.new_state(num_tokens)
         model.prefill(any_ids(model.config, context_tokens), self.state)
@@ -52,7 +54,8 @@ class Replay:
     def decode(self, verifier: Verifier) -> None:
         """Record token 0 and what plain decode chooses behind it."""
         chosen = [0]
-        for one in self._run(verifier, [0], 1, self._num_decoded - 1):
+        plain = _Kind(1, lambda _at: Draft.chain(()))
+        for one in self._run(verifier, plain, self._num_decoded - 1):
             chosen += one.verified.chosen
         self.truth = chosen
 
@@ -67,26 +70,40 @@ class Replay:
             num_rounds: at most what was decoded holds.
             keeps_logits: hand out the logits that tokens were chosen from.
         """
-        rounds = self._run(verifier, self.truth, num_rows, num_rounds, keeps_logits=keeps_logits)
+        chains = _Kind(num_rows, lambda at: Draft.chain(self.truth[at + 1 : at + num_rows]))
+        return self._replayed(verifier, chains, num_rounds, keeps_logits=keeps_logits)
+
+    def tree_rounds(self, verifier: Verifier, num_rows: int, num_rounds: int) -> Iterator[Replayed]:
+        """As `rounds`, with a wrong token beside each right one: paths are half as long.
+
+        Args:
+            verifier: of the model.
+            num_rows: rows of a round, 3 or more.
+            num_rounds: at most what was decoded holds.
+        """
+        script = ScriptedDrafter("replay", replayed(self.truth), self._num_ids, siblings=True)
+        trees = _Kind(
+            num_rows // 2 + 1, lambda at: script.propose(self.truth[at], at + 1, num_rows - 1)
+        )
+        return self._replayed(verifier, trees, num_rounds)
+
+    def _replayed(
+        self, verifier: Verifier, kind: "_Kind", num_rounds: int, *, keeps_logits: bool = False
+    ) -> Iterator[Replayed]:
+        rounds = self._run(verifier, kind, num_rounds, keeps_logits=keeps_logits)
         for index, one in enumerate(rounds):
-            truth = self.truth[index * num_rows + 1 : (index + 1) * num_rows + 1]
+            first = index * kind.num_committed + 1
+            truth = self.truth[first : first + kind.num_committed]
             yield Replayed(one.verified, truth, one.clock.ms())
 
     def _run(
-        self,
-        verifier: Verifier,
-        text: Sequence[int],
-        num_rows: int,
-        num_rounds: int,
-        *,
-        keeps_logits: bool = False,
+        self, verifier: Verifier, kind: "_Kind", num_rounds: int, *, keeps_logits: bool = False
     ) -> Iterator[Round]:
-        """Run rounds whose rows are the next tokens of a text, as far as it is known.
+        """Run rounds of a kind behind token 0.
 
         Args:
             verifier: computes them.
-            text: token 0 and what follows it; a round of one row needs no more than token 0.
-            num_rows: rows of a round.
+            kind: what each proposes.
             num_rounds: how many.
             keeps_logits: as in `rounds`.
         """
@@ -95,12 +112,12 @@ class Replay:
         rounds = Rounds(verifier, course, self._device)
 
         def launch(token_id: int, index: int) -> None:
-            at = index * num_rows
-            draft = Draft.chain(text[at + 1 : at + num_rows])
-            rounds.launch(token_id, lambda: draft, (num_rounds - index) * num_rows)
+            draft = kind.draft(index * kind.num_committed)
+            room = (num_rounds - index) * kind.num_committed
+            rounds.launch(token_id, lambda: draft, room)
 
         try:
-            launch(text[0], 0)
+            launch(0, 0)
             for index in range(1, num_rounds + 1):
                 rounds.launch_ahead()
                 one = rounds.take(_go_on)
@@ -109,6 +126,14 @@ class Replay:
                 yield one
         finally:
             rounds.drop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Rounds that commit so many tokens each; ``draft`` is of the place of the newest one."""
+
+    num_committed: int
+    draft: Callable[[int], Draft]
 
 
 def _go_on(_token_id: int) -> bool:

@@ -26,8 +26,8 @@ from engine.model.norms import add_rms_norm, rms_norm
 from engine.model.rope import RopeTable
 from engine.model.state import KeyValueStore
 from kernels.attention.prep import attention_prep
+from kernels.common.round import MAX_ROWS
 from kernels.common.staged import StagedTable
-from kernels.common.tree import MAX_NODES
 from kernels.embed.op import embed
 from kernels.head.scratch import HeadScratch
 from kernels.head.top import topk_rows
@@ -89,7 +89,7 @@ class Dflash:
         self._windows = {near: BlockWindow(config, near, device) for near in window_classes(config)}
         places, top = config.num_proposals, config.top_k
         self._rows = torch.empty(
-            (MAX_NODES, config.context_width), dtype=torch.bfloat16, device=device
+            (MAX_ROWS, config.context_width), dtype=torch.bfloat16, device=device
         )
         self._table = StagedTable(config.block_size + 1, device)
         self._start, self._ids = self._table.values[:1], self._table.values[1:]
@@ -134,8 +134,8 @@ class Dflash:
             state: appended to.
         """
         state.kv.expect_room(state.length + len(tapped) + self.config.block_size)
-        for first in range(0, len(tapped), MAX_NODES):
-            piece = tapped[first : first + MAX_NODES]
+        for first in range(0, len(tapped), MAX_ROWS):
+            piece = tapped[first : first + MAX_ROWS]
             num_rows = len(piece)
             self._rows[:num_rows] = piece
             self._table.load((state.length,))

@@ -10,7 +10,7 @@ from engine.model.config_fields import ConfigFields
 from engine.model.config_file import MAX_CONFIG_BYTES
 from engine.model.strict_json import read_object
 from kernels.common.logit_rows import MAX_TOP
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
 ARCHITECTURE = "DFlash2DraftModel"
 
@@ -192,8 +192,8 @@ def _refuse_impossible(path: Path, config: DflashConfig) -> None:
         sentence = f"heads of {config.head_dim} dimensions cannot be rotated in pairs"
     elif config.hidden_size % config.conv_group:
         sentence = f"{config.hidden_size} channels do not divide into groups of {config.conv_group}"
-    elif config.block_size > MAX_NODES:
-        sentence = f"blocks of {config.block_size} rows; a round has at most {MAX_NODES}"
+    elif config.block_size > MAX_ROWS:
+        sentence = f"blocks of {config.block_size} rows; a round has at most {MAX_ROWS}"
     elif config.conv_taps > config.block_size:
         sentence = f"convolutions over {config.conv_taps} rows of a block of {config.block_size}"
     elif config.block_size > config.window:

@@ -12,7 +12,7 @@ from engine.model.memory import DrafterBytes
 from engine.model.rope import BLOCK_TOKENS
 from engine.profile import WeightFormat
 from kernels.common.logit_rows import num_chunks, num_groups
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
 
 def dflash_bytes(
@@ -66,7 +66,7 @@ def _rope_bytes(config: DflashConfig, max_tokens: int) -> int:
 def _fixed_bytes(config: DflashConfig) -> int:
     """What a block reads and writes at fixed addresses."""
     places, top, block = config.num_proposals, config.top_k, config.block_size
-    rows = 2 * MAX_NODES * config.context_width
+    rows = 2 * MAX_ROWS * config.context_width
     numbers = 2 * 4 * (block + 1)
     scratch = places * (8 * num_groups(config.vocab_size) + 4 * num_chunks(config.vocab_size))
     candidates = 4 * places * (2 * top + (top + 1) * top)

@@ -1,13 +1,13 @@
 """How often proposals are right: learned from what the target chose, and from nothing else.
 
 A proposal is tested when the target chose a token behind the path that leads to it, whether it was
-verified, pruned or never taken. So both drafters are scored in every round in which they said
-something, and neither starves because the other is chosen. What lies behind a wrong token, or
+verified, pruned or never taken. So all drafters are scored in every round in which they said
+something, and none starves because another is chosen. What lies behind a wrong token, or
 beyond the committed ones, was not tested and teaches nothing.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.draft.ngrams import Ending
 
@@ -17,10 +17,10 @@ FORGETTING = 1 - 1 / 32
 PRIOR_TESTS = 4.0
 """Tests that a prior weighs as much as, before it is forgotten as tests are."""
 
-MTP_PRIOR = 0.75
-"""Chance of the head's first token before any test: a guess."""
+CHAIN_PRIOR = 0.75
+"""Chance of the first token of a drafter with weights, before any test: a guess."""
 
-MTP_DEPTH_PRIOR = 0.9
+CHAIN_DEPTH_PRIOR = 0.9
 """Chance of a depth over that of the depth before, where it was not tested: a guess."""
 
 LOOKUP_PRIORS = {
@@ -36,8 +36,8 @@ _CLASSES = [
     max(bisect_right(tuple(LOOKUP_PRIORS), length) - 1, 0) for length in range(LONGEST_ENDING + 1)
 ]
 
-FIRST_GAP = 8
-"""Rounds until a drafter that does not pay is tried again."""
+FIRST_GAPS = {"mtp": 8, "dflash2": 32}
+"""Rounds until a drafter that does not pay is tried again: a block costs what several steps do."""
 
 LONGEST_GAP = 512
 
@@ -64,27 +64,29 @@ class Chance:
 
 
 class Calibration:
-    """Chances of both drafters in one conversation, and when to try the MTP head again.
+    """Chances of all drafters in one conversation, and when to try again those that rest.
 
     Attributes:
-        probe: of the MTP head; lookup needs none, since it is scored in every round.
+        probes: of each drafter with weights; lookup needs none: it is scored in every round.
 
     Args:
-        max_steps: most tokens of the MTP head.
+        num_tokens: of each drafter with weights, the most tokens of its chain.
     """
 
-    def __init__(self, max_steps: int) -> None:
-        self.probe = Probe()
-        self._mtp = [Chance() for _ in range(max_steps)]
+    def __init__(self, num_tokens: Mapping[str, int]) -> None:
+        self.probes = {name: Probe(FIRST_GAPS[name]) for name in num_tokens}
+        self._chains = {
+            name: [Chance() for _ in range(number)] for name, number in num_tokens.items()
+        }
         self._lookup = [Chance() for _ in LOOKUP_PRIORS]
 
-    def mtp_chances(self) -> list[float]:
-        """Chance of each depth of the head's chain, where the depths before it are right."""
+    def chain_chances(self, drafter: str) -> list[float]:
+        """Chance of each place of a drafter's chain, where the places before it are right."""
         chances: list[float] = []
-        prior = MTP_PRIOR
-        for one in self._mtp:
+        prior = CHAIN_PRIOR
+        for one in self._chains[drafter]:
             chances.append(one.given(prior))
-            prior = chances[-1] * MTP_DEPTH_PRIOR
+            prior = chances[-1] * CHAIN_DEPTH_PRIOR
         return chances
 
     def lookup_chances(self) -> list[float]:
@@ -97,12 +99,18 @@ class Calibration:
         by_class = [one.given(prior) for one, prior in zip(self._lookup, priors, strict=True)]
         return [by_class[one] for one in _CLASSES]
 
-    def learn_mtp(self, token_ids: Sequence[int], committed: Sequence[int]) -> None:
-        """Score the head's chain against what was committed after it was made."""
+    def learn_chain(self, drafter: str, token_ids: Sequence[int], committed: Sequence[int]) -> int:
+        """Score a drafter's chain against what was committed after it was made.
+
+        Returns:
+            Tokens that were right.
+        """
+        places = self._chains[drafter]
         for depth, (drafted, chosen) in enumerate(zip(token_ids, committed, strict=False)):
-            self._mtp[depth].note(hit=drafted == chosen)
+            places[depth].note(hit=drafted == chosen)
             if drafted != chosen:
-                return
+                return depth
+        return min(len(token_ids), len(committed))
 
     def learn_lookup(self, endings: Sequence[Ending], committed: Sequence[int]) -> None:
         """Score what lookup found, the longest ending first, against what was committed."""
@@ -116,15 +124,19 @@ class Calibration:
 
 
 class Probe:
-    """When a drafter that does not pay is tried again: after twice as many rounds each time."""
+    """When a drafter that does not pay is tried again: after twice as many rounds each time.
 
-    def __init__(self) -> None:
-        self._gap = FIRST_GAP
+    Args:
+        first_gap: rounds until the first try.
+    """
+
+    def __init__(self, first_gap: int) -> None:
+        self._first_gap = self._gap = first_gap
         self._num_rounds = 0
 
     def pays(self) -> None:
         """The drafter pays: should it cease to, it is soon tried again."""
-        self._gap, self._num_rounds = FIRST_GAP, 0
+        self._gap, self._num_rounds = self._first_gap, 0
 
     def is_due(self) -> bool:
         """Count a round in which the drafter does not pay; whether to try it in this one."""
@@ -135,5 +147,5 @@ class Probe:
         return True
 
     def was_right(self) -> None:
-        """The try went well, so another one comes at once."""
+        """The try went better than what was chosen, so another one comes at once."""
         self._gap, self._num_rounds = 1, 0

@@ -1,4 +1,4 @@
-"""The tokens that a round may propose: an MTP chain and lookup's endings, joined into one tree."""
+"""The tokens that a round may propose: drafters' chains and lookup's endings joined to a tree."""
 
 import heapq
 from collections.abc import Sequence
@@ -17,6 +17,28 @@ LEAST_CHANCE = 0.01
 Endings = Sequence[Ending]
 """Places that agree so far, the best first."""
 
+NAMES = ("mtp", "dflash2", "lookup")
+"""Who proposes, in the order in which a round names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What a drafter with weights of its own expects to follow.
+
+    Attributes:
+        drafter: "mtp" or "dflash2".
+        token_ids: each follows the one before.
+        chances: of each token, where those before it are right; as many or more.
+    """
+
+    drafter: str
+    token_ids: Sequence[int]
+    chances: Sequence[float]
+
+
+Chains = tuple[Chain, ...]
+"""Those that agree so far."""
+
 
 @dataclass(slots=True)
 class Candidates:
@@ -27,16 +49,14 @@ class Candidates:
         parents: row that each follows; 0 is the newest committed token.
         depths: tokens on the way from row 0, itself counted.
         chances: that the target takes each, with all on the way to it; never rising.
-        by_mtp: whether the head proposed each.
-        by_lookup: whether lookup did.
+        sources: the chains and the endings that proposed each.
     """
 
     token_ids: list[int] = field(default_factory=list[int])
     parents: list[int] = field(default_factory=list[int])
     depths: list[int] = field(default_factory=list[int])
     chances: list[float] = field(default_factory=list[float])
-    by_mtp: list[bool] = field(default_factory=list[bool])
-    by_lookup: list[bool] = field(default_factory=list[bool])
+    sources: list[tuple[Chains, Endings]] = field(default_factory=list[tuple[Chains, Endings]])
 
     def __len__(self) -> int:
         """Tokens."""
@@ -44,89 +64,91 @@ class Candidates:
 
     def drafter(self, num_tokens: int) -> str:
         """Who proposed the first ``num_tokens``, as ``engine.records`` names it."""
-        names = (("mtp", self.by_mtp), ("lookup", self.by_lookup))
-        return "+".join(name for name, by in names if any(by[:num_tokens])) or "off"
+        sources = self.sources[:num_tokens]
+        said = {one.drafter for chains, _ in sources for one in chains}
+        said |= {"lookup"} if any(endings for _, endings in sources) else set()
+        return "+".join(name for name in NAMES if name in said) or "off"
+
+    def chain_length(self) -> int:
+        """How many of the first tokens follow each other without a branch."""
+        branched = (row for row, parent in enumerate(self.parents) if row != parent)
+        return next(branched, len(self.parents))
 
 
 def grow(
-    chain: Sequence[int],
-    chain_chances: Sequence[float],
+    chains: Sequence[Chain],
     endings: Sequence[Ending],
     ending_chances: Sequence[float],
     num_tokens: int,
 ) -> Candidates:
     """Join proposals where they agree, and take the likeliest tokens.
 
-    Chain and endings are taken as independent: a token of both is missed only if both are wrong.
-    Where they differ and their chances exceed 1, each is scaled down.
+    Chains and endings are taken as independent: a token of several is missed only if all are
+    wrong. Where they differ and their chances exceed 1, each is scaled down.
 
     Args:
-        chain: of the MTP head; may be empty.
-        chain_chances: of each of its tokens, where those before it are right.
+        chains: of drafters with weights; may be none.
         endings: of lookup, the best first; may be empty.
         ending_chances: by tokens in common, 0 to ``LONGEST_ENDING``.
         num_tokens: most tokens of the tree.
     """
-    return _Growth(chain, chain_chances, ending_chances).upto(endings, num_tokens)
+    return _Growth(ending_chances).upto(tuple(chains), endings, num_tokens)
 
 
 class _Growth:
     """A tree that grows at its likeliest place."""
 
-    def __init__(
-        self,
-        chain: Sequence[int],
-        chain_chances: Sequence[float],
-        ending_chances: Sequence[float],
-    ) -> None:
-        self._chain = chain
-        self._chain_chances = chain_chances
+    def __init__(self, ending_chances: Sequence[float]) -> None:
         self._ending_chances = ending_chances
-        # (-chance, order of arrival, token, by_mtp, row it follows, endings that share it, depth)
-        self._waiting: list[tuple[float, int, int, bool, int, Endings, int]] = []
+        # (-chance, order of arrival, token, row it follows, chains and endings with it, depth)
+        self._waiting: list[tuple[float, int, int, int, Chains, Endings, int]] = []
         self._num_seen = 0
 
-    def upto(self, endings: Endings, num_tokens: int) -> Candidates:
+    def upto(self, chains: Chains, endings: Endings, num_tokens: int) -> Candidates:
         """Grow from the newest committed token to at most ``num_tokens``."""
         tree = Candidates()
-        self._spread(0, 0, endings, 1.0, on_chain=True)
-        while self._waiting and len(tree) < num_tokens:
-            less_chance, _, token_id, by_mtp, parent, found, depth = heapq.heappop(self._waiting)
+        self._spread(0, 0, chains, endings, 1.0)
+        for row in range(1, num_tokens + 1):
+            if not self._waiting:
+                break
+            less_chance, _, token_id, parent, chains, found, depth = heapq.heappop(self._waiting)
             tree.token_ids.append(token_id)
             tree.parents.append(parent)
             tree.depths.append(depth)
             tree.chances.append(-less_chance)
-            tree.by_mtp.append(by_mtp)
-            tree.by_lookup.append(bool(found))
-            self._spread(len(tree), depth, found, -less_chance, on_chain=by_mtp)
+            tree.sources.append((chains, found))
+            self._spread(row, depth, chains, found, -less_chance)
         return tree
 
-    def _spread(
-        self, row: int, depth: int, found: Endings, chance: float, *, on_chain: bool
-    ) -> None:
+    def _spread(self, row: int, depth: int, chains: Chains, found: Endings, chance: float) -> None:
         """Let what is proposed to follow a row wait for its turn."""
-        drafted = self._chain[depth] if on_chain and depth < len(self._chain) else None
-        if drafted is None and len(found) == 1:  # as below, for most tokens of most trees
+        if chains:
+            chains = tuple([one for one in chains if depth < len(one.token_ids)])
+        if not chains and len(found) == 1:  # as below, for most tokens of most trees
             if depth < len(found[0].continuation):
                 known = self._ending_chances[min(found[0].length + depth, LONGEST_ENDING)]
                 token_id = found[0].continuation[depth]
-                self._add(chance * known, token_id, False, row, found, depth + 1)
+                self._add(chance * known, token_id, row, (), found, depth + 1)
             return
         sharing = _by_token(found, depth)
         chances = _shares(found, depth, sharing, self._ending_chances)
-        if drafted is not None:
-            missed = 1.0 - chances.get(drafted, 0.0)
-            chances[drafted] = 1.0 - missed * (1.0 - self._chain_chances[depth])
+        for one in chains:
+            token_id = one.token_ids[depth]
+            missed = 1.0 - chances.get(token_id, 0.0)
+            chances[token_id] = 1.0 - missed * (1.0 - one.chances[depth])
         too_much = max(sum(chances.values()), 1.0)
         for token_id, one in chances.items():
-            by_mtp, shared = token_id == drafted, sharing.get(token_id, [])
-            self._add(chance * one / too_much, token_id, by_mtp, row, shared, depth + 1)
+            agreeing = chains and tuple(
+                [each for each in chains if each.token_ids[depth] == token_id]
+            )
+            shared = sharing.get(token_id, ())
+            self._add(chance * one / too_much, token_id, row, agreeing, shared, depth + 1)
 
     def _add(
-        self, chance: float, token_id: int, by_mtp: bool, row: int, found: Endings, depth: int
+        self, chance: float, token_id: int, row: int, chains: Chains, found: Endings, depth: int
     ) -> None:
         if chance >= LEAST_CHANCE:
-            one = (-chance, self._num_seen, token_id, by_mtp, row, found, depth)
+            one = (-chance, self._num_seen, token_id, row, chains, found, depth)
             heapq.heappush(self._waiting, one)
             self._num_seen += 1
 

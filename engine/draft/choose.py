@@ -14,9 +14,9 @@ from engine.draft.router import Router
 from engine.draft.scripted import SHIFTS, ScriptedDrafter, Truth
 from engine.errors import RequestError, nearest
 from engine.types import DRAFTERS
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
-USUAL_TOKENS = {"lookup": 15, "dflash2": 15, "auto": MAX_NODES - 1}
+USUAL_TOKENS = {"lookup": 15, "dflash2": 15, "auto": MAX_ROWS - 1}
 """Proposals a round where nobody says how many: a copy is long, a block costs the same whatever is
 taken of it, and 16 rows cost little more than one. The router weighs them itself."""
 
@@ -106,7 +106,7 @@ def num_proposals(name: str, asked: int | None, profile_limit: int) -> int:
     number = USUAL_TOKENS.get(name, USUAL_TOKENS_ELSE) if asked is None else asked
     if name == "mtp":
         number = min(number, MAX_MTP_TOKENS, profile_limit)
-    return min(number, MAX_NODES - 1)
+    return min(number, MAX_ROWS - 1)
 
 
 def shape_notice(name: str, shape: str) -> str:
@@ -153,7 +153,14 @@ def _routed(
     shape: str, sources: DraftSources, routing: Routing, calibration: Calibration
 ) -> RoutedDrafter:
     max_steps = min(routing.max_steps, MAX_MTP_TOKENS) if sources.mtp is not None else 0
-    router = Router(routing.prices, calibration, max_steps=max_steps, branches=shape != "chain")
+    max_places = 0
+    if sources.dflash is not None and routing.prices.table.block_ms is not None:
+        max_places = sources.dflash.num_proposals
+    router = Router(
+        routing.prices, calibration, max_steps=max_steps, max_places=max_places,
+        branches=shape != "chain",
+    )  # fmt: skip
     return RoutedDrafter(
-        router, _lookup(shape, sources), sources.mtp, len(sources.prompt_ids), sources.answer_ids
-    )
+        router, _lookup(shape, sources), sources.mtp, sources.dflash, len(sources.prompt_ids),
+        sources.answer_ids,
+    )  # fmt: skip

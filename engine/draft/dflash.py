@@ -10,7 +10,7 @@ from engine.dflash.block import Dflash, Lattice, window_classes
 from engine.draft.candidates import LEAST_CHANCE
 from engine.draft.draft import Draft
 from engine.model.taps import Taps
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
 MAX_WAITING_ROWS = 256
 """Rows of the target that may wait for the drafter: 13 MB at the 27B's width and five layers."""
@@ -49,6 +49,11 @@ class DflashRows:
         return self._drafter
 
     @property
+    def num_proposals(self) -> int:
+        """Tokens that a block proposes."""
+        return self._drafter.config.num_proposals
+
+    @property
     def num_read(self) -> int:
         """Positions that the target has read, those that wait among them."""
         return self._num_read
@@ -81,7 +86,7 @@ class DflashRows:
             num_tokens: longest conversation.
         """
         rows = torch.zeros_like(self._taps.buffer[:1])
-        for num_rows in range(1, MAX_NODES + 1):
+        for num_rows in range(1, MAX_ROWS + 1):
             self.rewind(0)
             self._drafter.fill(rows.expand(num_rows, -1), self._state)
         for near in window_classes(self._drafter.config):
@@ -117,7 +122,8 @@ class DflashDrafter:
             draft = Draft.tree(*likeliest(lattice, num_tokens))
         else:
             draft = Draft.chain(walk(lattice, num_tokens))
-        return replace(draft, num_bytes=self._rows.drafter.moved_bytes(self._rows.num_read))
+        moved = self._rows.drafter.moved_bytes(self._rows.num_read)
+        return replace(draft, with_block=True, num_bytes=moved)
 
 
 def walk(lattice: Lattice, num_tokens: int) -> list[int]:

@@ -18,13 +18,15 @@ class Draft:
         drafter: who proposed them, where that differs from round to round; empty is the drafter
             that was asked.
         num_steps: passes through the checkpoint's MTP head that it cost.
-        num_bytes: that another drafter's kernels had to move for it.
+        with_block: whether DFlash2 ran for it.
+        num_bytes: that another drafter's kernels than the head's had to move for it.
     """
 
     token_ids: tuple[int, ...]
     plan: TreePlan
     drafter: str = ""
     num_steps: int = 0
+    with_block: bool = False
     num_bytes: int = 0
 
     @staticmethod

@@ -8,7 +8,7 @@ import torch
 
 from engine.draft.draft import Draft
 from engine.model.mtp import MAX_WAITING_ROWS, Mtp
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
 MAX_MTP_TOKENS = 7
 """Most proposals a round: the head was trained for the next token, and guesses worse and worse."""
@@ -61,7 +61,7 @@ class MtpRows:
         Args:
             row: bf16 [1, D], any.
         """
-        for num_rows in range(1, MAX_NODES + 1):
+        for num_rows in range(1, MAX_ROWS + 1):
             self.rewind(0, row)
             self.follow((0,) * num_rows, row.expand(num_rows, -1))
             self._catch_up()

@@ -1,19 +1,16 @@
-"""What a round costs: a table that ships, corrected by the rounds that were measured. No tensors.
+"""What a round costs: what a table says, corrected by the rounds that were measured. No tensors.
 
 Kernels compute rows in blocks, so the price of a verify goes up with its rows like a staircase.
 The router proposes as many rows as a class of ``ROW_CLASSES`` has, which keeps graphs few too.
 """
 
 import math
-import tomllib
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib import resources
 from itertools import accumulate
 from statistics import median, median_low
-from typing import Any
+
+from engine.draft.price_table import Ladders, PriceTable, between, place
 
 ROW_CLASSES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32)
 """Rows of a round that the router chooses among: every chain of the MTP head, then in steps."""
@@ -24,66 +21,8 @@ MAX_STEPS = 7
 RECENT = 15
 """Rounds whose median counts."""
 
-NOT_MEASURED = "not measured"
-"""The source of a table that was computed."""
-
 DOUBT = 2
 """Measured rounds of a class that change nothing yet: the first one may have captured its graph."""
-
-
-@dataclass(frozen=True, slots=True)
-class PriceTable:
-    """Milliseconds of a GPU for a format of weights.
-
-    Attributes:
-        format: of the weights, as in profiles.
-        rows: rows of a verify that were timed, ascending; linear between and beyond.
-        verify_ms: of each, with ``context_tokens`` positions held; never falling.
-        context_tokens: positions that were held.
-        context_ms: what 1,024 more positions add.
-        mtp_ms: of one step of the MTP head.
-        source: GPU, date and command, or that nobody measured it.
-        estimated: the values that were computed and not measured, and from what.
-    """
-
-    format: str
-    rows: tuple[int, ...]
-    verify_ms: tuple[float, ...]
-    context_tokens: int
-    context_ms: float
-    mtp_ms: float
-    source: str = NOT_MEASURED
-    estimated: tuple[str, ...] = ()
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether the rounds were timed."""
-        return self.source != NOT_MEASURED
-
-    def verify(self, num_rows: int) -> float:
-        """Milliseconds of a verify of ``num_rows`` at ``context_tokens``."""
-        if len(self.rows) == 1:
-            return self.verify_ms[0]
-        at = min(max(bisect_right(self.rows, num_rows), 1), len(self.rows) - 1)
-        (low, high), (cheap, dear) = self.rows[at - 1 : at + 1], self.verify_ms[at - 1 : at + 1]
-        return cheap + (dear - cheap) * (num_rows - low) / (high - low)
-
-
-def shipped_prices(gpu: str, weight_format: str) -> PriceTable | None:
-    """The table that ships for a GPU, e.g. "sm_90", and a format of weights; None without one."""
-    path = resources.files("engine") / "draft" / "tables" / f"{gpu}.toml"
-    if not path.is_file():
-        return None
-    tables: list[dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))["prices"]
-    found = [one for one in tables if one["format"] == weight_format]
-    return _as_table(found[0]) if found else None
-
-
-def _as_table(values: dict[str, Any]) -> PriceTable:
-    lists: dict[str, Any] = {
-        name: tuple(values[name]) for name in ("rows", "verify_ms", "estimated")
-    }
-    return PriceTable(**(values | lists))
 
 
 class Prices:
@@ -101,20 +40,30 @@ class Prices:
     def __init__(self, table: PriceTable, *, learns: bool = True) -> None:
         self._table = table
         self._learns = learns
-        self._verify_ms = [table.verify(rows) for rows in ROW_CLASSES]
+        self._chains = _by_class(table.rows, table.chain_ms)
+        self._trees = _by_class(table.rows, table.tree_ms) or self._chains
         self._verify_factors = _Factors(len(ROW_CLASSES))
-        self._steps_ms = [steps * table.mtp_ms for steps in range(1, MAX_STEPS + 1)]
+        self._steps_ms = [table.draft(one) for one in range(1, MAX_STEPS + 1)]
         self._step_factors = _Factors(MAX_STEPS)
+        self._block_factor = _Factors(1)
         self._host_ms: deque[float] = deque(maxlen=RECENT)
 
-    def verify_ms(self, context_tokens: int) -> list[float]:
+    @property
+    def table(self) -> PriceTable:
+        """What they began with."""
+        return self._table
+
+    def verify_ms(self, context_tokens: int, *, branches: bool = False) -> list[float]:
         """Milliseconds of a verify by ``ROW_CLASSES``, with so many positions held; never falling.
 
         A class that was timed dearer than one of more rows costs as much as that: rows that nobody
         needs could fill it up.
+
+        Args:
+            context_tokens: positions held.
+            branches: the rows are a tree.
         """
-        context_ms = self._context_ms(context_tokens)
-        return self._verify_factors.prices([ms + context_ms for ms in self._verify_ms])
+        return self._verify_factors.prices(self._expected(context_tokens, branches=branches))
 
     def draft_ms(self) -> list[float]:
         """Milliseconds of a draft by steps of the MTP head, 0 to 7; never falling.
@@ -123,8 +72,20 @@ class Prices:
         """
         return [0.0, *self._step_factors.prices(self._steps_ms)]
 
+    def block_ms(self) -> float:
+        """Milliseconds of a block of DFlash2, for which the table must have a price."""
+        assert self._table.block_ms is not None
+        return self._block_factor.prices([self._table.block_ms])[0]
+
     def observe(
-        self, num_rows: int, context_tokens: int, num_steps: int, ms: Mapping[str, float]
+        self,
+        num_rows: int,
+        context_tokens: int,
+        num_steps: int,
+        ms: Mapping[str, float],
+        *,
+        branches: bool = False,
+        with_block: bool = False,
     ) -> None:
         """Learn from a round.
 
@@ -134,23 +95,39 @@ class Prices:
             num_steps: of the MTP head.
             ms: by ``engine.records.PHASES``, as `engine.turn.clock` counts them: the time in which
                 work was only asked for is no price.
+            branches: the rows were a tree.
+            with_block: DFlash2 ran; what it took beside the head's steps cannot be told apart.
         """
         if not self._learns:
             return
         if num_rows in ROW_CLASSES and ms["verify"] > 0:
             at = ROW_CLASSES.index(num_rows)
-            expected = self._verify_ms[at] + self._context_ms(context_tokens)
+            expected = self._expected(context_tokens, branches=branches)[at]
             self._verify_factors.note(at, ms["verify"] / expected)
-        if num_steps == 0:
+        if num_steps and with_block:
+            return
+        if not num_steps and not with_block:
             self._host_ms.append(ms["draft"])
-        elif num_steps <= MAX_STEPS:
-            host_ms = median(self._host_ms) if self._host_ms else 0.0
-            steps_ms = max(ms["draft"] - host_ms, 0.0)
-            self._step_factors.note(num_steps - 1, steps_ms / self._steps_ms[num_steps - 1])
+            return
+        host_ms = median(self._host_ms) if self._host_ms else 0.0
+        drafted_ms = max(ms["draft"] - host_ms, 0.0)
+        if with_block and self._table.block_ms:
+            self._block_factor.note(0, drafted_ms / self._table.block_ms)
+        elif 0 < num_steps <= MAX_STEPS:
+            self._step_factors.note(num_steps - 1, drafted_ms / self._steps_ms[num_steps - 1])
 
-    def _context_ms(self, context_tokens: int) -> float:
-        further = max(context_tokens - self._table.context_tokens, 0)
-        return self._table.context_ms * further / 1024
+    def _expected(self, context_tokens: int, *, branches: bool) -> list[float]:
+        """What the table says by ``ROW_CLASSES``."""
+        ladders, points = self._trees if branches else self._chains, self._table.context_tokens
+        first, share = place(points, max(context_tokens, points[0]))
+        if first + 1 == len(points):
+            return ladders[first]
+        pairs = zip(ladders[first], ladders[first + 1], strict=True)
+        return [near + (far - near) * share for near, far in pairs]
+
+
+def _by_class(rows: Sequence[int], ladders: Ladders) -> list[list[float]]:
+    return [[between(rows, one, number) for number in ROW_CLASSES] for one in ladders]
 
 
 class _Factors:

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from engine.draft.dflash import DflashRows, walk
 from engine.draft.draft import Draft
 from engine.draft.lookup import LookupDrafter
 from engine.draft.mtp import MtpRows
@@ -32,6 +34,7 @@ class RoutedDrafter:
         router: of the turn.
         lookup: of the turn.
         mtp: rows of the checkpoint's head, where it has one.
+        dflash: rows of the DFlash2 drafter, where one is loaded.
         num_prompt: tokens of the prompt.
         answer_ids: what the turn has committed, as it grows.
     """
@@ -43,12 +46,14 @@ class RoutedDrafter:
         router: Router,
         lookup: LookupDrafter,
         mtp: MtpRows | None,
+        dflash: DflashRows | None,
         num_prompt: int,
         answer_ids: Sequence[int],
     ) -> None:
         self._router = router
         self._lookup = lookup
         self._mtp = mtp
+        self._dflash = dflash
         self._num_prompt = num_prompt
         self._answer_ids = answer_ids
         self._num_known = 0
@@ -60,10 +65,22 @@ class RoutedDrafter:
         endings = self._lookup.endings(num_tokens)
         context_tokens = self._num_prompt + num_generated - 1  # ``token_id`` is not read yet
         chosen = self._router.propose(
-            endings, context_tokens, num_tokens, lambda steps: self._run_head(token_id, steps)
+            endings, context_tokens, num_tokens, partial(self._run, token_id)
         )
-        draft = Draft.tree(chosen.token_ids, chosen.parents)
-        return replace(draft, drafter=chosen.drafter, num_steps=chosen.num_steps)
+        block_bytes = 0
+        if chosen.with_block and self._dflash is not None:
+            block_bytes = self._dflash.drafter.moved_bytes(self._dflash.num_read)
+        return replace(
+            Draft.tree(chosen.token_ids, chosen.parents),
+            drafter=chosen.drafter,
+            num_steps=chosen.num_steps,
+            with_block=chosen.with_block,
+            num_bytes=block_bytes,
+        )
 
-    def _run_head(self, token_id: int, num_steps: int) -> list[int]:
-        return self._mtp.draft(token_id, num_steps) if self._mtp is not None else []
+    def _run(self, token_id: int, drafter: str, num_tokens: int) -> list[int]:
+        if drafter == "mtp" and self._mtp is not None:
+            return self._mtp.draft(token_id, num_tokens)
+        if drafter == "dflash2" and self._dflash is not None:
+            return walk(self._dflash.propose(token_id), num_tokens)
+        raise ValueError(f"the router asks for '{drafter}', which is not loaded")

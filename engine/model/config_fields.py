@@ -10,7 +10,10 @@ from engine.errors import CheckpointError
 
 @dataclass(frozen=True, slots=True)
 class ConfigFields:
-    """Typed access to the fields of one config; every refusal names file, field and value.
+    """Typed access to the fields of one config.
+
+    A field that is not what its reader gives raises `CheckpointError`, which names file, field and
+    value.
 
     Attributes:
         path: of the file.

@@ -1,12 +1,7 @@
-"""Captured launches: CUDA graphs, launched at once instead of kernel by kernel.
-
-A GPU begins a graph when the host has handed over all of it. So launches may be cut: a short piece
-in front gives the GPU work while the host hands over the rest.
-"""
+"""Captured launches: one CUDA graph a shape, launched at once instead of kernel by kernel."""
 
 import time
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
@@ -15,28 +10,6 @@ from kernels.common.capture import CAPTURE_LOCK
 
 MAX_GRAPHS = 64
 """Graphs kept; the one not used for longest goes first."""
-
-
-Launches = Callable[[], Iterator[None] | None]
-"""Launches on the current stream, and may yield where it can be cut."""
-
-
-def launch_all(launches: Launches) -> None:
-    """Launch kernel by kernel."""
-    for _ in launches() or ():
-        pass
-
-
-@dataclass(frozen=True, slots=True)
-class Graph:
-    """Captured pieces of launches, in order."""
-
-    pieces: tuple[Any, ...]
-
-    def replay(self) -> None:
-        """Launch them on the current stream."""
-        for one in self.pieces:
-            one.replay()
 
 
 class GraphCache:
@@ -62,7 +35,7 @@ class GraphCache:
         self._captures = captures
         self._refused = refused
         self._captured = captured
-        self._graphs: dict[Hashable, Graph] = {}
+        self._graphs: dict[Hashable, Any] = {}
         self._addresses: tuple[int, ...] = ()
         self._pool = torch.cuda.graph_pool_handle() if captures else None
 
@@ -76,7 +49,7 @@ class GraphCache:
         """Whether `run` will launch kernel by kernel and then capture."""
         return self._captures and key not in self._graphs
 
-    def run(self, key: Hashable, launch: Launches, what: str) -> None:
+    def run(self, key: Hashable, launch: Callable[[], None], what: str) -> None:
         """Run what ``launch`` launches on the current stream, by its graph where there is one.
 
         The first call of a key launches it, which compiles what is new, and captures it after.
@@ -91,13 +64,13 @@ class GraphCache:
             graph.replay()
             return
         began_s = time.perf_counter()
-        launch_all(launch)
+        launch()
         if self._captures:
             self._try_to_capture(key, launch, what)
         if key in self._graphs:
             self._captured(what, (time.perf_counter() - began_s) * 1e3)
 
-    def _try_to_capture(self, key: Hashable, launch: Launches, what: str) -> None:
+    def _try_to_capture(self, key: Hashable, launch: Callable[[], None], what: str) -> None:
         try:
             self._graphs[key] = self._capture(launch)
         except RuntimeError as problem:
@@ -111,17 +84,11 @@ class GraphCache:
         while len(self._graphs) > MAX_GRAPHS:
             del self._graphs[next(iter(self._graphs))]
 
-    def _capture(self, launch: Launches) -> Graph:
-        pieces: list[Any] = []
-        running: Iterator[None] | None = None
-        is_cut = True
-        while is_cut:
-            graph = torch.cuda.CUDAGraph()
-            with (
-                CAPTURE_LOCK,
-                torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"),
-            ):
-                running = iter(launch() or ()) if running is None else running
-                is_cut = next(running, "over") is None
-            pieces.append(graph)
-        return Graph(tuple(pieces))
+    def _capture(self, launch: Callable[[], None]) -> Any:  # noqa: ANN401  torch's graph has no type
+        graph = torch.cuda.CUDAGraph()
+        with (
+            CAPTURE_LOCK,
+            torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"),
+        ):
+            launch()
+        return graph

@@ -1,6 +1,6 @@
 """A model whose layers run by the kernels, over packed weights."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -10,14 +10,15 @@ from engine.model.config import ModelConfig
 from engine.model.decoder import Model
 from engine.model.draft_head import DraftHead, trim_head
 from engine.model.generation import Generation
-from engine.model.graphs import GraphCache, launch_all
+from engine.model.graphs import GraphCache
 from engine.model.kernel_mtp import KernelMtp
 from engine.model.packing import Launching
 from engine.model.round_state import RoundState
 from engine.model.rows import RowsShape, context_class, run_rows
 from engine.model.state import State
 from engine.model.weights import ModelWeights
-from kernels.common.tree import MAX_NODES, plan_chain
+from kernels.common.round import MAX_ROWS
+from kernels.common.tree import plan_chain
 
 
 class KernelModel(Model):
@@ -98,10 +99,10 @@ class KernelModel(Model):
         return *state.addresses, self._rope.address
 
     @torch.inference_mode()
-    def run_rows(self, state: RoundState, shape: RowsShape, hidden: torch.Tensor) -> Iterator[None]:
+    def run_rows(self, state: RoundState, shape: RowsShape, hidden: torch.Tensor) -> None:
         """Run the rows that ``state.begin`` brought; see ``engine.model.rows.run_rows``."""
         tables = self._rope.angles(0, state.kv.max_tokens)
-        yield from run_rows(self.config, self.weights, tables, state, shape, hidden, self.taps)
+        run_rows(self.config, self.weights, tables, state, shape, hidden, self.taps)
 
     @torch.inference_mode()
     def decode(self, ids: Sequence[int], state: State) -> torch.Tensor:
@@ -112,8 +113,8 @@ class KernelModel(Model):
         hidden = torch.empty(
             (len(ids), self.config.hidden_size), dtype=torch.bfloat16, device=self.device
         )
-        for first in range(0, len(ids), MAX_NODES):
-            rows = ids[first : first + MAX_NODES]
+        for first in range(0, len(ids), MAX_ROWS):
+            rows = ids[first : first + MAX_ROWS]
             self._round(rows, state, hidden[first : first + len(rows)])
         return hidden
 
@@ -147,8 +148,7 @@ class KernelModel(Model):
     def _round(self, ids: Sequence[int], state: RoundState, hidden: torch.Tensor) -> None:
         """A round whose rows are a chain and all accepted, launched kernel by kernel."""
         state.begin(ids, plan_chain(len(ids)))
-        shape = RowsShape(len(ids), context_class(state.length + len(ids)))
-        launch_all(partial(self.run_rows, state, shape, hidden))
+        self.run_rows(state, RowsShape(len(ids), context_class(state.length + len(ids))), hidden)
         if self.taps is not None:
             self.taps.keep(state.length, slice(len(ids)))
         state.accept(range(len(ids)))

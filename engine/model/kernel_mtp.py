@@ -18,13 +18,14 @@ from engine.model.rows import context_class
 from engine.model.weights import MtpWeights
 from kernels.attention.prep import attention_prep
 from kernels.attention.verify import attention_verify
+from kernels.common.round import MAX_ROWS
 from kernels.common.staged import StagedTable
-from kernels.common.tree import MAX_NODES, TreeTables
+from kernels.common.tree import TreeTables
 from kernels.embed.op import embed
 from kernels.head.op import argmax_rows
 from kernels.head.scratch import HeadScratch
 
-MAX_STEPS = MAX_NODES - 1
+MAX_STEPS = MAX_ROWS - 1
 """Proposals of one chain."""
 
 
@@ -61,11 +62,11 @@ class KernelMtp(Mtp):
         self._overlap = overlap
         self._graphs = graphs
         self._rows = torch.empty(
-            (MAX_NODES, config.hidden_size), dtype=torch.bfloat16, device=device
+            (MAX_ROWS, config.hidden_size), dtype=torch.bfloat16, device=device
         )
-        self._table = StagedTable(MAX_NODES + MAX_STEPS, device)
-        self._ids = self._table.values[:MAX_NODES]
-        self._starts = self._table.values[MAX_NODES:]
+        self._table = StagedTable(MAX_ROWS + MAX_STEPS, device)
+        self._ids = self._table.values[:MAX_ROWS]
+        self._starts = self._table.values[MAX_ROWS:]
         self._proposed = torch.zeros(MAX_STEPS, dtype=torch.int32, device=device)
         self._scratch = HeadScratch(1, config.vocab_size, device)
         self._chain = TreeTables(device)
@@ -76,8 +77,8 @@ class KernelMtp(Mtp):
         if hidden.shape[0] != len(next_ids):
             raise ValueError(f"fill: {hidden.shape[0]} hidden states and {len(next_ids)} tokens")
         state.kv.expect_room(state.length + len(next_ids))
-        for first in range(0, len(next_ids), MAX_NODES):
-            piece = slice(first, first + MAX_NODES)
+        for first in range(0, len(next_ids), MAX_ROWS):
+            piece = slice(first, first + MAX_ROWS)
             num_rows = len(next_ids[piece])
             self._load(hidden[piece], next_ids[piece], state.length)
             self._run(state, ("fill", num_rows), partial(self._fill, num_rows, state))
@@ -105,7 +106,7 @@ class KernelMtp(Mtp):
     def _load(self, rows: torch.Tensor, ids: Sequence[int], start: int) -> None:
         """Bring rows, their tokens and the place of each step to where launches read them."""
         self._rows[: len(ids)] = rows
-        no_ids = (0,) * (MAX_NODES - len(ids))
+        no_ids = (0,) * (MAX_ROWS - len(ids))
         self._table.load((*ids, *no_ids, *range(start, start + MAX_STEPS)))
 
     def _fill(self, num_rows: int, state: DraftState) -> None:

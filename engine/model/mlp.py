@@ -5,8 +5,8 @@ import torch
 from engine.model.matrix import product, products
 from engine.model.packed import Member
 from engine.model.weights import MlpWeights
+from kernels.common.round import MAX_ROWS
 from kernels.linear.silu_mul import silu_mul
-from kernels.linear.tile import MAX_ROWS
 
 
 def feed_forward(x: torch.Tensor, weights: MlpWeights, *, overlap: bool = False) -> torch.Tensor:

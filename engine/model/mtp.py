@@ -83,6 +83,9 @@ class Mtp:
                 from ``state.length`` on.
             next_ids: T tokens, each the one that follows its hidden state's position.
             state: appended to.
+
+        Raises:
+            ValueError: there are more hidden states than tokens, or fewer.
         """
         if hidden.shape[0] != len(next_ids):
             raise ValueError(f"fill: {hidden.shape[0]} hidden states and {len(next_ids)} tokens")

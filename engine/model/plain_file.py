@@ -24,7 +24,8 @@ def open_plain(path: Path) -> BinaryIO:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise CheckpointError(
-            f"{path} is no plain file.", "Do not use this checkpoint: a download holds no such."
+            f"{path} is no plain file.",
+            "Do not use this checkpoint: a download holds plain files alone.",
         )
     return os.fdopen(fd, "rb")
 

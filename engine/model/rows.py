@@ -4,7 +4,6 @@ Everything that changes from round to round is read from device memory, so a cap
 launches serves every round of as many rows. A row's bits are those of a round with its path alone.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -24,9 +23,6 @@ from kernels.embed.op import embed
 
 ARITHMETIC = "rows-1"
 """How a round's layers compute beside their products; a change of any bit gets a new number."""
-
-NUM_FIRST_LAYERS = 3
-"""Layers in front of the place where a round's launches may be cut (`engine.model.graphs`)."""
 
 SMALLEST_CONTEXT = 1024
 """Positions that the launches of the shortest conversations provide for."""
@@ -63,8 +59,8 @@ def run_rows(
     shape: RowsShape,
     hidden: torch.Tensor,
     taps: Taps | None,
-) -> Iterator[None]:
-    """Run a round's rows, which `RoundState.begin` brought to the device; yields where it is cut.
+) -> None:
+    """Run a round's rows, which `RoundState.begin` brought to the device.
 
     Args:
         config: the model's numbers.
@@ -91,13 +87,7 @@ def run_rows(
         else:
             mixed = _walk(normed, layer.mixer, config, state, num_delta, shape)
             num_delta += 1
-        is_cut = index == NUM_FIRST_LAYERS
-        if is_cut:
-            yield
-        # what is launched first behind a cut has no kernel before it to overlap
-        normed, stream = add_rms_norm(
-            mixed, stream, layer.post_norm, eps, overlap=overlap and not is_cut
-        )
+        normed, stream = add_rms_norm(mixed, stream, layer.post_norm, eps, overlap=overlap)
         fed = feed_forward(normed, layer.mlp, overlap=overlap)
         if index < len(following):
             normed, stream = add_rms_norm(fed, stream, following[index], eps, overlap=overlap)

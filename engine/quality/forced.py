@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 
 from engine.model.decoder import Model
 from engine.model.state import State
+from kernels.common.round import MAX_ROWS
 
 WINDOW_TOKENS = 1024
 """Tokens of a running text that are read from an empty state where nobody says otherwise."""
 
 TOP = 256
 """Most likely ids of a reference over which divergence is summed."""
-
-ROWS = 32
-"""Rows whose logits are in memory together: 32 MB of the 27B's, and what the head computes."""
 
 OnPassage = Callable[[int], object]
 """Called after each passage with the positions scored so far."""
@@ -178,14 +176,17 @@ def _loss(logprobs: torch.Tensor, targets: torch.Tensor) -> NDArray[np.float64]:
 def _scored(
     model: Model, state: State, reading: Reading, on_passage: OnPassage
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Targets int64 [t] and log probabilities fp32 [t, num_ids], t at most ``ROWS``."""
+    """Targets int64 [t] and log probabilities fp32 [t, num_ids].
+
+    t is at most ``MAX_ROWS``, what the head computes at once: 32 MB of the 27B's logits.
+    """
     num_scored = 0
     for one in reading.passages:
         state.clear()
         hidden = model.prefill(one.ids[:-1], state)[one.first - 1 :]
         targets = torch.tensor(one.ids[one.first :], dtype=torch.int64, device=hidden.device)
-        for start in range(0, len(targets), ROWS):
-            rows = slice(start, start + ROWS)
+        for start in range(0, len(targets), MAX_ROWS):
+            rows = slice(start, start + MAX_ROWS)
             logits = model.logits(hidden[rows])[:, : reading.num_ids]
             yield targets[rows], torch.log_softmax(logits, dim=1)
         num_scored += len(targets)

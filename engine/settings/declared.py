@@ -112,8 +112,8 @@ class DraftSettings:
     )
     router: bool = setting(
         True,
-        "let auto weigh mtp and lookup anew in every round, by what they bring and cost, on a GPU "
-        "whose prices are known; off takes the profile's drafter",
+        "let auto weigh mtp, lookup and a loaded dflash2 anew in every round, by what they bring "
+        "and cost, on a GPU whose prices are known; off takes the profile's drafter",
     )
 
 
@@ -123,8 +123,8 @@ class KernelSettings:
 
     linear: str = setting(
         "auto",
-        "matrix products: skinny over weights as stored, or the reference over BF16; auto takes "
-        "skinny where it runs",
+        "the path on a GPU: skinny runs kernels over weights as stored, a round's rows together; "
+        "reference runs row by row over BF16; auto takes skinny where it runs",
         choices=("auto", "skinny", "reference"),
     )
     graphs: bool = setting(

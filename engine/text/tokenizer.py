@@ -43,6 +43,10 @@ class Tokenizer:
         control_ids: ids of the added tokens, by their spelling. None of them is ever shown.
         think_open_id: opens the thinking channel; None when the vocabulary has no such token.
         think_close_id: closes it.
+
+    Raises:
+        CheckpointError: the vocabulary is empty or not byte-level, or an added token cannot be told
+            from text.
     """
 
     def __init__(self, definition: dict[str, Any], origin: Path) -> None:

@@ -16,16 +16,10 @@ from engine.errors import RequestError
 from engine.machine.facts import machine_facts, now, read_clocks
 from engine.machine.measure import launch_time, read_bandwidth_gbps
 from engine.tune.entries import Entry, Outcome, groups_of
+from engine.tune.own_table import DamagedTableError, read_bytes
 from engine.tune.sweep import GroupSweep, Timer
 from engine.tune.tiles import forget_tables, read_table, shipped_table
-from engine.tune.user_tiles import (
-    DamagedTableError,
-    entry_of,
-    parse_table,
-    read_bytes,
-    table_path,
-    write_user_table,
-)
+from engine.tune.user_tiles import entry_of, parse_table, table_path, write_user_table
 from kernels.common.family import Family
 from kernels.common.problem import ModelSizes, Row
 from kernels.common.timing import time_calls

@@ -13,7 +13,8 @@ from typing import Any
 
 from engine.errors import SettingsError
 from engine.settings.declared import load_settings
-from engine.tune.user_tiles import DamagedTableError, UserTable, parse_table, read_bytes, table_path
+from engine.tune.own_table import DamagedTableError, read_bytes
+from engine.tune.user_tiles import UserTable, parse_table, table_path
 from kernels import FAMILY_MODULES
 from kernels.common.family import load_families
 

@@ -79,7 +79,7 @@ class Memory:
         if self.dflash is not None:
             self.dflash.rewind(0)
         self.ngrams = NgramIndex()
-        self.calibration = Calibration(MAX_MTP_TOKENS)
+        self.calibration = Calibration(self._drafted())
         self._marks.forget_beyond(0)
 
     def align(self, ids: Sequence[int]) -> Kept:
@@ -133,6 +133,11 @@ class Memory:
             self.ranges[-1] = replace(last, end=len(self.ids))
         else:
             self.ranges.append(RangeRecord(start, len(self.ids), how, chunk_tokens))
+
+    def _drafted(self) -> dict[str, int]:
+        """Most tokens that each drafter with weights proposes."""
+        found = {"mtp": MAX_MTP_TOKENS} if self.mtp is not None else {}
+        return found | ({"dflash2": self.dflash.num_proposals} if self.dflash is not None else {})
 
     def _return_to(self, mark: Mark) -> None:
         self.state.restore(mark.snapshot)

@@ -9,7 +9,7 @@ from engine.records import RangeRecord
 from engine.turn.clock import wait_for
 from engine.turn.memory import Memory
 from engine.types import PromptProgressed
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
 
 def read_prompt(
@@ -80,7 +80,7 @@ def _piece_at(
     """What is read next: a chunk of prefill, or rows that are decoded together."""
     for one in recorded:
         if one.start <= start < one.end:
-            size = one.chunk_tokens if one.how == "prefill" else MAX_NODES
+            size = one.chunk_tokens if one.how == "prefill" else MAX_ROWS
             return RangeRecord(start, min(one.end, start + size), one.how, one.chunk_tokens)
     return RangeRecord(start, min(end, start + chunk_tokens), "prefill", chunk_tokens)
 

@@ -1,6 +1,5 @@
 """Verify all rows of a round at once on a GPU, and the next round behind it."""
 
-from collections.abc import Iterator
 from functools import partial
 from itertools import cycle
 
@@ -14,7 +13,7 @@ from engine.turn.clock import PhaseClock
 from engine.turn.device_choice import DeviceChoice, Way
 from engine.turn.rows_round import RowBuffers, RowsRound
 from engine.turn.verify import Course, Launched
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.sample.accept import RESULT_SIZE, accept
 from kernels.sample.params import Method
 
@@ -38,10 +37,10 @@ class RowsVerifier:
         self._graphs = model.new_graphs()
         config, device = model.config, model.device
         self._hidden = torch.empty(
-            (MAX_NODES, config.hidden_size), dtype=torch.bfloat16, device=device
+            (MAX_ROWS, config.hidden_size), dtype=torch.bfloat16, device=device
         )
-        self._logits = torch.empty((MAX_NODES, config.vocab_size), device=device)
-        self._chosen = torch.empty(MAX_NODES, dtype=torch.int32, device=device)
+        self._logits = torch.empty((MAX_ROWS, config.vocab_size), device=device)
+        self._chosen = torch.empty(MAX_ROWS, dtype=torch.int32, device=device)
         self._result = torch.zeros(RESULT_SIZE, dtype=torch.int32, device=device)
         # one is read while the round behind writes the other
         self._pages = cycle(
@@ -110,12 +109,12 @@ class RowsVerifier:
         launched.notice = self._model.take_notice()
         return launched
 
-    def _launch(self, state: RoundState, shape: RowsShape, way: Way) -> Iterator[None]:
+    def _launch(self, state: RoundState, shape: RowsShape, way: Way) -> None:
         """Leave hidden rows, logits and what comes of the round in their tensors."""
         num_rows, inputs = shape.num_rows, state.inputs
         hidden, logits = self._hidden[:num_rows], self._logits[:num_rows]
         chosen = self._chosen[:num_rows]
-        yield from self._model.run_rows(state, shape, hidden)
+        self._model.run_rows(state, shape, hidden)
         self._model.logits(hidden, out=logits)
         self._choice.launch(logits, inputs, way, chosen)
         accept(chosen, inputs.tree.parents, inputs.ends(self._choice.stops, self._result))

@@ -167,8 +167,10 @@ class Turn:
         record = self._round_record(one, context_tokens)
         self._records.append(record)
         if self._routing is not None:
-            num_steps = one.draft.num_steps
-            self._routing.prices.observe(record.rows, context_tokens, num_steps, record.ms)
+            self._routing.prices.observe(
+                record.rows, context_tokens, one.draft.num_steps, record.ms,
+                branches=record.shape == "tree", with_block=one.draft.with_block,
+            )  # fmt: skip
         self._notices += [verified.notice] if verified.notice else []
         yield from self._answer.arrived()
         # with the first round those of the tokens before it

@@ -10,11 +10,12 @@ from kernels.attention.prep_reference import prepared_heads_reference
 from kernels.common import interpreter
 from kernels.common.expect import Axes
 from kernels.common.launch_options import launch_options
+from kernels.common.round import MAX_ROWS
 
 BF16, INT32 = (torch.bfloat16,), (torch.int32,)
 WEIGHT = (torch.bfloat16, torch.float32)
 
-MAX_VERIFY_ROWS = 32
+MAX_VERIFY_ROWS = MAX_ROWS
 """Rows up to which a program takes one row, so that a verify fills the GPU."""
 
 PREFILL_ROWS = 8

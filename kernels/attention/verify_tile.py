@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kernels.attention.chunks import TILE
+from kernels.common.round import MAX_ROWS
 
 HEAD_DIM = 256
-MAX_ROWS = 32
 WARPS = 8
 """Warps of a block that compute; one more feeds the ring."""
 

@@ -8,9 +8,9 @@ from torch.nn import functional
 
 from kernels.attention.verify import attention_verify, scratch_elements
 from kernels.attention.verify_problems import verify_case
-from kernels.attention.verify_tile import MAX_ROWS
 from kernels.common.peers import Peer
 from kernels.common.problem import Bar, ModelSizes, Problem, Tile
+from kernels.common.round import MAX_ROWS
 from kernels.common.tree import TreeTables, plan_chain
 
 CONTEXTS = (1024, 32_768)

@@ -107,6 +107,9 @@ class Case:
             seed: any integer.
             device: where the tensors go; they are drawn on the CPU, and repeated there where
                 their domain has a period.
+
+        Raises:
+            ValueError: an input names no domain.
         """
         drawn: dict[str, torch.Tensor] = {}
         for spec in self.inputs:

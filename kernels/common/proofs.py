@@ -13,12 +13,10 @@ from kernels.common.capture import capture
 from kernels.common.case import Case, Outputs, Tensors
 from kernels.common.compare import beyond_tolerance, bits_of, different_bits
 from kernels.common.family import Op
+from kernels.common.round import MAX_ROWS
 
 SEED = 20261129
 """One seed for all checks: a red case is red again when it is run again."""
-
-MAX_VERIFY_ROWS = 32
-"""Rows of the largest decode or verify call; up to it every row count is tried."""
 
 Proof = Callable[[Op, Case, str], str | None]
 
@@ -54,11 +52,11 @@ def beyond_truth(op: Op, case: Case, inputs: Tensors, got: Tensors) -> str | Non
 def rows_stand_alone(op: Op, case: Case, device: str) -> str | None:
     """Prove a row's bits are those of the row alone, in calls of every row count.
 
-    Up to 32 rows: the call of the first n rows, for every n. Above: the first, middle and last
+    Up to a round: the call of the first n rows, for every n. Above: the first, middle and last
     row of the whole call.
     """
     inputs, num_rows = case.draw(SEED, device), case.sizes["T"]
-    small = num_rows <= MAX_VERIFY_ROWS
+    small = num_rows <= MAX_ROWS
     alone = range(num_rows) if small else (0, num_rows // 2, num_rows - 1)
     single = {row: _run_rows(op, case, inputs, device, row, row + 1) for row in alone}
     apart = {

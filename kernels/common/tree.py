@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 import torch
 
+from kernels.common.round import MAX_ROWS
 from kernels.common.staged import StagedTable
 
-MAX_NODES = 32
-"""Rows of a tree."""
+MAX_NODES = MAX_ROWS
+"""Nodes of a tree: the rows of its round."""
 
 MAX_KEPT = 5
 """States that a walk keeps at once: log2 of `MAX_NODES`."""

@@ -3,7 +3,7 @@
 import torch
 
 from kernels.common.expect import Axes
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
 BF16, FP32, INT32 = (torch.bfloat16,), (torch.float32,), (torch.int32,)
 
@@ -19,7 +19,20 @@ def checked_layer(
     decay_rate: torch.Tensor,
     dt_bias: torch.Tensor,
 ) -> Axes:
-    """Check the inputs that both forms have, and bind T, C and H."""
+    """Check the inputs that both forms have, and bind T, C and H.
+
+    Args:
+        axes: of the call; returned.
+        x: bf16 [T, C].
+        ab: bf16 [T, 2 H].
+        weight: bf16 [C, taps].
+        decay_rate: fp32 [H].
+        dt_bias: fp32 [H].
+
+    Raises:
+        TypeError: a dtype is not one of those above.
+        ValueError: a shape or a last stride is not.
+    """
     axes.tensor("x", x, ("T", "C"), BF16, "pass the q | k | v part of the fused product")
     axes.tensor("ab", ab, ("T", "2 H"), BF16, "pass the a | b product of the same rows")
     axes.tensor("weight", weight, ("C", "taps"), BF16, "pass conv1d.weight without its middle axis")
@@ -29,7 +42,11 @@ def checked_layer(
 
 
 def expect_width(function: str, axes: Axes) -> None:
-    """Check that heads, channels, gates and taps belong together."""
+    """Check that heads, channels, gates and taps belong together.
+
+    Raises:
+        ValueError: they do not.
+    """
     heads, width = 2 * axes["G"] + axes["H"], axes["D"]
     if (axes["C"], axes["2 H"], axes["taps"]) != (heads * width, 2 * axes["H"], TAPS):
         raise ValueError(
@@ -41,17 +58,26 @@ def expect_width(function: str, axes: Axes) -> None:
 
 
 def expect_records(function: str, axes: Axes) -> None:
-    """Check the sizes of what is double-buffered, and of scalars."""
+    """Check the sizes of what is double-buffered, and of scalars.
+
+    Raises:
+        ValueError: a tail, a record or a scalar has another size.
+    """
     got = (axes["halves"], axes["kept"], axes["nodes"])
-    if got != (2, TAPS - 1, MAX_NODES) or axes["one"] != 1:
+    if got != (2, TAPS - 1, MAX_ROWS) or axes["one"] != 1:
         raise ValueError(
-            f"{function}: tails have 2 halves of 3 rows, records 2 halves of 32 rows and scalars "
-            f"1 element; got {got[0]} halves, {got[1]} and {got[2]} rows, {axes['one']} elements"
+            f"{function}: tails have 2 halves of {TAPS - 1} rows, records 2 halves of {MAX_ROWS} "
+            f"rows and scalars 1 element; got {got[0]} halves, {got[1]} and {got[2]} rows, "
+            f"{axes['one']} elements; pass the round's own"
         )
 
 
 def expect_contiguous(function: str, **tensors: torch.Tensor) -> None:
-    """Check tensors that the kernels index without strides."""
+    """Check tensors that the kernels index without strides.
+
+    Raises:
+        ValueError: one is not contiguous.
+    """
     for name, tensor in tensors.items():
         if not tensor.is_contiguous():
             raise ValueError(
@@ -61,7 +87,11 @@ def expect_contiguous(function: str, **tensors: torch.Tensor) -> None:
 
 
 def constants_of(function: str, axes: Axes) -> dict[str, int]:
-    """Return the compile-time constants of a layer's heads; refuse heads that no kernel takes."""
+    """Return the compile-time constants of a layer's heads.
+
+    Raises:
+        ValueError: the heads are no power of two from 16 on, which the kernels' blocks are.
+    """
     width, heads = axes["D"], axes["H"]
     if width < 16 or width & (width - 1):
         raise ValueError(

@@ -8,12 +8,13 @@ from kernels.common import interpreter
 from kernels.common.capture import capture
 from kernels.common.compare import different_bits
 from kernels.common.family import Law
-from kernels.common.tree import MAX_NODES, plan_chain, plan_tree
+from kernels.common.round import MAX_ROWS
+from kernels.common.tree import plan_chain, plan_tree
 from kernels.conv.op import conv_fold
 from kernels.conv.prefill import conv_prefill
 from kernels.conv.rounds import Layer, Rounds, random_tree, small_layer
 
-CUDA_ROWS = range(1, MAX_NODES + 1)
+CUDA_ROWS = range(1, MAX_ROWS + 1)
 CPU_ROWS = (1, 2, 5, 9)
 """Rows of a round that are tried: all on a GPU, few in the interpreter."""
 
@@ -217,8 +218,8 @@ def _overlap_differs(device: str) -> str | None:
 
     def prepared() -> tuple[Rounds, dict[str, torch.Tensor]]:
         rounds = Rounds(layer, tail)
-        rounds.parents.copy_(torch.arange(-1, MAX_NODES - 1))
-        rounds.pending_rows.copy_(torch.arange(MAX_NODES))
+        rounds.parents.copy_(torch.arange(-1, MAX_ROWS - 1))
+        rounds.pending_rows.copy_(torch.arange(MAX_ROWS))
         rounds.num_pending.fill_(16)
         rounds.raw[1] = rounds.raw[0] = 0.0
         return rounds, rounds.outputs(16)

@@ -9,7 +9,7 @@ import torch
 from kernels.common import interpreter
 from kernels.common.expect import Axes
 from kernels.common.launch_options import launch_options
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.conv.arguments import (
     BF16,
     FP32,
@@ -120,9 +120,9 @@ def conv_gates(
         num_pending=num_pending, pending_rows=pending_rows, parents=parents, q=q, v=v, beta=beta,
     )  # fmt: skip
     num_rows, half = axes["T"], axes["G"] * axes["D"]
-    if num_rows > MAX_NODES:
+    if num_rows > MAX_ROWS:
         raise ValueError(
-            f"conv_gates: {num_rows} rows came, a record holds {MAX_NODES}; "
+            f"conv_gates: {num_rows} rows came, a record holds {MAX_ROWS}; "
             "verify at most 32 rows a call, or use conv_prefill"
         )
     if not num_rows:

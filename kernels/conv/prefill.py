@@ -111,7 +111,7 @@ def conv_prefill(
             written[num_read:] = 0
         tail_out.copy_(torch.cat((tail_in, x[:num_read]))[1 - TAPS :])
         return
-    from kernels.conv.kernel import conv_prefill_kernel
+    from kernels.conv.prefill_kernel import conv_prefill_kernel
 
     grid = (-(-num_rows // PREFILL_ROWS), 2 * axes["G"] + axes["H"] + 1)
     conv_prefill_kernel[grid](

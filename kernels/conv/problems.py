@@ -12,6 +12,7 @@ from kernels.common import domain
 from kernels.common.case import Case, Tensors, TensorSpec
 from kernels.common.compare import Tolerance
 from kernels.common.domain import Domain
+from kernels.common.round import MAX_ROWS
 from kernels.conv.op import conv_fold, conv_gates
 from kernels.conv.prefill import conv_prefill
 
@@ -66,7 +67,7 @@ def sizes_of(rows: int, key_heads: int, value_heads: int, width: int) -> dict[st
         "H/ab": 2 * value_heads,
         "C/taps": 4,
         "C/kept": 3,
-        "C/nodes": 32,
+        "C/nodes": MAX_ROWS,
         "one/": 1,
     }
 
@@ -155,7 +156,7 @@ def fold_case(layers: int, channels: int, num_pending: int, parity: int) -> Case
     """Make a case of conv_fold."""
     return Case(
         "conv_fold",
-        {"L": layers, "C": channels, "C/halves": 2, "C/kept": 3, "C/nodes": 32, "one/": 1},
+        {"L": layers, "C": channels, "C/halves": 2, "C/kept": 3, "C/nodes": MAX_ROWS, "one/": 1},
         (
             TensorSpec("tails", ("L", "C/halves", "C/kept", "C"), BF16, domain.NORMAL),
             TensorSpec("raw", ("L", "C/halves", "C/nodes", "C"), BF16, domain.NORMAL),

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from kernels.common.tree import MAX_NODES, depth_first
+from kernels.common.round import MAX_ROWS
+from kernels.common.tree import depth_first
 from kernels.conv.op import conv_gates
 
 
@@ -51,21 +52,21 @@ class Rounds:
             (2, 3, layer.channels), torch.nan, dtype=torch.bfloat16, device=layer.device
         )
         self.tails[1] = tail
-        record = (2, MAX_NODES)
+        record = (2, MAX_ROWS)
         self.raw = self.tails.new_full((*record, layer.channels), torch.nan)
         wide = {"dtype": torch.float32, "device": layer.device}
         keys = (layer.key_heads, layer.width)
         self.k = torch.full((*record, *keys), torch.nan, **wide)
         self.decay = torch.full((*record, layer.value_heads), torch.nan, **wide)
-        scalars = torch.zeros(2 + 2 * MAX_NODES, dtype=torch.int32, device=layer.device)
+        scalars = torch.zeros(2 + 2 * MAX_ROWS, dtype=torch.int32, device=layer.device)
         self.use_scalars(scalars)
 
     def use_scalars(self, scalars: torch.Tensor) -> None:
         """Take parity, pending rows and tree from int32 [66], which layers may share."""
         self.scalars = scalars
         self.parity, self.num_pending = scalars[:1], scalars[1:2]
-        self.pending_rows = scalars[2 : 2 + MAX_NODES]
-        self.parents = scalars[2 + MAX_NODES :]
+        self.pending_rows = scalars[2 : 2 + MAX_ROWS]
+        self.parents = scalars[2 + MAX_ROWS :]
 
     def copy(self) -> "Rounds":
         """Copy all buffers."""
@@ -77,7 +78,14 @@ class Rounds:
     def verify(
         self, x: torch.Tensor, ab: torch.Tensor, parents: tuple[int, ...], *, overlap: bool = False
     ) -> dict[str, torch.Tensor]:
-        """Run one round, with NaN where it writes, and return what it wrote."""
+        """Run one round, with NaN where it writes, and return what it wrote.
+
+        Args:
+            x: bf16 [T, C].
+            ab: bf16 [T, 2 H].
+            parents: row that each row follows, -1 for row 0.
+            overlap: as `conv_gates` takes it.
+        """
         self.parents[: len(parents)] = torch.tensor(parents, dtype=torch.int32)
         half, num_rows = int(self.parity), len(x)
         for record in (self.tails, self.raw, self.k, self.decay):
@@ -108,7 +116,7 @@ class Rounds:
         *,
         overlap: bool = False,
     ) -> None:
-        """Call conv_gates on the buffers."""
+        """Call conv_gates on the buffers; x bf16 [T, C], ab bf16 [T, 2 H], `outputs`' tensors."""
         layer = self.layer
         conv_gates(
             x, ab, layer.weight, layer.decay_rate, layer.dt_bias, self.tails, self.raw, self.k,

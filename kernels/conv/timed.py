@@ -8,7 +8,7 @@ import torch
 from kernels.common.case import Tensors
 from kernels.common.peers import library_copy
 from kernels.common.problem import Bar, ModelSizes, Problem, Tile
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.conv.problems import gates_case, prefill_case, run_prefill
 from kernels.conv.rounds import Layer, Rounds
 
@@ -19,7 +19,7 @@ BAR = Bar(max_times_floor=1.5)
 def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
     """Return the convolution of a model's layer, for a number of tokens."""
     heads, width = (sizes.num_key_heads, sizes.num_value_heads), sizes.key_head_dim
-    verify = rows <= MAX_NODES
+    verify = rows <= MAX_ROWS
     make = gates_case if verify else prefill_case
     case = make(rows, heads, width=width, interpreted=False)
     num_bytes = _bytes_of(case.sizes, verify=verify)
@@ -85,7 +85,7 @@ def _one_round(layer: Layer, rows: int) -> Rounds:
     """Make the buffers of a chain after a round of which half the rows were accepted."""
     rounds = Rounds(layer, layer.draw(3, layer.channels))
     rounds.raw.zero_()
-    rounds.parents.copy_(torch.arange(-1, MAX_NODES - 1))
+    rounds.parents.copy_(torch.arange(-1, MAX_ROWS - 1))
     rounds.accept(tuple(range((rows + 1) // 2)))
     return rounds
 

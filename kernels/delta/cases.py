@@ -11,7 +11,7 @@ from kernels.common import domain
 from kernels.common.case import Case
 from kernels.common.family import Family, Op
 from kernels.common.problem import ModelSizes, Problem
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.delta import prefill_cases, timed
 from kernels.delta.laws import LAWS
 from kernels.delta.model import model_fold, model_walk
@@ -39,7 +39,7 @@ def _cases() -> Iterator[Case]:
     for values in VALUES:
         yield walk_case(9, 2, 4, shape="comb", pending=3, values=values)
         yield walk_case(9, 2, 4, pending=3, parity=1, values=values, decays=EXTREME_DECAYS)
-    for pending in (0, 1, 5, MAX_NODES):
+    for pending in (0, 1, 5, MAX_ROWS):
         yield fold_case(3, 2, 6, pending)
     yield fold_case(4, 16, 48, 8, cuda_only=True)
 

@@ -8,7 +8,8 @@ import torch
 from kernels.common.capture import capture
 from kernels.common.compare import different_bits
 from kernels.common.family import Law
-from kernels.common.tree import MAX_NODES, TreePlan, depth_first, plan_chain, plan_tree
+from kernels.common.round import MAX_ROWS
+from kernels.common.tree import TreePlan, depth_first, plan_chain, plan_tree
 from kernels.delta.problems import bush, comb
 from kernels.delta.rounds import Layer, Sizes, Tokens
 
@@ -70,7 +71,7 @@ def _sizes(device: str) -> Sizes:
 
 def _chains_differ(device: str) -> str | None:
     """Play chains of every length."""
-    for num_rows in range(1, MAX_NODES + 1) if device != "cpu" else (1, 2, 7, 32):
+    for num_rows in range(1, MAX_ROWS + 1) if device != "cpu" else (1, 2, 7, 32):
         rounds = NUM_ROUNDS if num_rows < 9 or device != "cpu" else 2
         plans = (plan_chain(num_rows) for _ in range(rounds))
         if fault := play(plans, _sizes(device), device, num_rows):
@@ -81,7 +82,7 @@ def _chains_differ(device: str) -> str | None:
 def _trees_differ(device: str) -> str | None:
     """Play random trees, combs and bushes, eight to a run."""
     chance = random.Random(1)
-    plans = [random_tree(chance.randint(2, MAX_NODES), chance) for _ in range(NUM_TREES[device])]
+    plans = [random_tree(chance.randint(2, MAX_ROWS), chance) for _ in range(NUM_TREES[device])]
     plans += [shape(num_rows) for shape in (comb, bush) for num_rows in (3, 15, 16, 31, 32)]
     for start in range(0, len(plans), NUM_ROUNDS):
         run = iter(plans[start : start + NUM_ROUNDS])
@@ -103,8 +104,8 @@ def _played(device: str, num_rows: int = 16) -> tuple[Layer, Tokens]:
     """A layer with pending rows, and the tokens of a round that was written but not walked."""
     sizes, generator = _sizes(device), torch.Generator().manual_seed(7)
     layer = Layer(sizes, device)
-    layer.verify(Tokens.draw(MAX_NODES, sizes, device, generator), comb(MAX_NODES))
-    layer.accept(comb(MAX_NODES).paths[-1])
+    layer.verify(Tokens.draw(MAX_ROWS, sizes, device, generator), comb(MAX_ROWS))
+    layer.accept(comb(MAX_ROWS).paths[-1])
     tokens = Tokens.draw(num_rows, sizes, device, generator)
     layer.load(bush(num_rows))
     layer.write(tokens)
@@ -113,10 +114,10 @@ def _played(device: str, num_rows: int = 16) -> tuple[Layer, Tokens]:
 
 def _own_fold_differs(device: str) -> str | None:
     """Compare a walk that folds 0 to 32 pending rows with a fold and a walk of none pending."""
-    for count in range(MAX_NODES + 1) if device != "cpu" else (0, 1, 8, 32):
+    for count in range(MAX_ROWS + 1) if device != "cpu" else (0, 1, 8, 32):
         layer, tokens = _played(device)
         layer.num_pending.fill_(count)
-        layer.pending_rows.copy_(torch.arange(MAX_NODES))
+        layer.pending_rows.copy_(torch.arange(MAX_ROWS))
         apart = layer.copy()
         apart.load(bush(16))
         before = apart.state.clone()

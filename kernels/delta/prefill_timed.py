@@ -9,7 +9,7 @@ import torch
 
 from kernels.common.peers import Peer
 from kernels.common.problem import Bar, ModelSizes, Problem, case_calls
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.delta.prefill_problems import prefill_case, run_prefill
 
 FLA = "fla chunk"
@@ -19,7 +19,7 @@ BAR = Bar(min_speed_up={FLA: 1.2}, gpu="H200")
 
 def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
     """Return the prefill of a model's delta layer for more tokens than a verify has."""
-    if rows <= MAX_NODES:
+    if rows <= MAX_ROWS:
         return ()
     heads = (sizes.num_key_heads, sizes.num_value_heads)
     case = prefill_case(rows, *heads, cuda_only=True)

@@ -8,7 +8,8 @@ from kernels.common import domain
 from kernels.common.case import Case, Tensors, TensorSpec
 from kernels.common.compare import Tolerance
 from kernels.common.domain import Domain
-from kernels.common.tree import MAX_NODES, TreePlan, depth_first, plan_chain, plan_tree
+from kernels.common.round import MAX_ROWS
+from kernels.common.tree import TreePlan, depth_first, plan_chain, plan_tree
 from kernels.delta.fold import delta_fold
 from kernels.delta.record import DeltaRecord
 from kernels.delta.walk import delta_walk
@@ -20,7 +21,7 @@ TOLERANCE = Tolerance(
     "the roundings of every row, and holds the output's rounding to bf16",
 )
 
-HALVES = {"halves/2": 2, "rows/32": MAX_NODES, "one/1": 1}
+HALVES = {"halves/2": 2, "rows/32": MAX_ROWS, "one/1": 1}
 """Sizes that every case has."""
 
 
@@ -136,7 +137,7 @@ def run_walk(inputs: Tensors, outputs: Tensors, *, overlap: bool = False) -> Non
     """
     rows, u, k = inputs["q"].shape[0], inputs["record_u"], inputs["record_k"]
     halves = torch.arange(2, device=u.device)[:, None, None, None]
-    places = torch.arange(MAX_NODES, device=u.device)[None, :, None, None]
+    places = torch.arange(MAX_ROWS, device=u.device)[None, :, None, None]
     written = (halves == inputs["parity"]) & (places < rows)
     outputs["record_u_out"].copy_(torch.where(written, torch.nan, u))
     outputs["state_out"].copy_(inputs["state"])
@@ -186,7 +187,7 @@ def _record(layers: tuple[str, ...], decays: Domain) -> tuple[TensorSpec, ...]:
 
 def _pending(count: int, parity: int) -> tuple[TensorSpec, ...]:
     """Every row of the other half where all are pending; else the last ones, as paths have gaps."""
-    rows = range(MAX_NODES - count, MAX_NODES)
+    rows = range(MAX_ROWS - count, MAX_ROWS)
     return (
         TensorSpec("parity", ("one/1",), torch.int32, _listed([parity])),
         TensorSpec("num_pending", ("one/1",), torch.int32, _listed([count])),

@@ -5,7 +5,7 @@ from typing import Self
 
 import torch
 
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class DeltaRecord:
             value_dim: E.
             device: where it lives.
         """
-        halves = (num_layers, 2, MAX_NODES)
+        halves = (num_layers, 2, MAX_ROWS)
         return cls(
             torch.zeros((*halves, channels), dtype=torch.bfloat16, device=device),
             torch.zeros((*halves, key_heads, key_dim), device=device),

@@ -5,7 +5,8 @@ from typing import Self
 
 import torch
 
-from kernels.common.tree import MAX_NODES, TreePlan, TreeTables, plan_chain
+from kernels.common.round import MAX_ROWS
+from kernels.common.tree import TreePlan, TreeTables, plan_chain
 from kernels.delta.fold import delta_fold
 from kernels.delta.problems import BETAS, DECAYS
 from kernels.delta.record import DeltaRecord
@@ -68,7 +69,7 @@ class Layer:
         )
         self.parity = torch.zeros(1, dtype=torch.int32, device=device)
         self.num_pending = torch.zeros(1, dtype=torch.int32, device=device)
-        self.pending_rows = torch.zeros(MAX_NODES, dtype=torch.int32, device=device)
+        self.pending_rows = torch.zeros(MAX_ROWS, dtype=torch.int32, device=device)
         self.tables = TreeTables(torch.device(device))
 
     def copy(self) -> "Layer":

@@ -7,7 +7,8 @@ from functools import partial
 import torch
 
 from kernels.common.problem import Bar, ModelSizes, Problem, Tile
-from kernels.common.tree import MAX_NODES, TreePlan, plan_chain
+from kernels.common.round import MAX_ROWS
+from kernels.common.tree import TreePlan, plan_chain
 from kernels.delta.problems import bush, comb, fold_case, walk_case
 from kernels.delta.rounds import Layer, Sizes, Tokens
 
@@ -40,7 +41,7 @@ WALKS = (
 
 def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
     """Return the walks of a model's delta layer for up to 32 rows, and the fold alone."""
-    if rows > MAX_NODES:
+    if rows > MAX_ROWS:
         return ()
     heads = Sizes(
         sizes.num_key_heads, sizes.num_value_heads, sizes.key_head_dim, sizes.value_head_dim
@@ -109,7 +110,7 @@ def _layers(sizes: Sizes, num_rows: int, pending: int, count: int, device: str) 
     """Make layers with pending rows of an earlier round, all of one draw."""
     generator = torch.Generator().manual_seed(0)
     first = Layer(sizes, device)
-    first.verify(Tokens.draw(MAX_NODES, sizes, device, generator), plan_chain(MAX_NODES))
+    first.verify(Tokens.draw(MAX_ROWS, sizes, device, generator), plan_chain(MAX_ROWS))
     first.accept(tuple(range(pending)))
     first.write(Tokens.draw(max(num_rows, 1), sizes, device, generator))
     layers = [first.copy() for _ in range(count)]

@@ -3,7 +3,7 @@
 import torch
 
 from kernels.common.expect import Axes
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.delta.record import DeltaRecord
 from kernels.delta.tile import COLUMNS, KEY_STRIDE, MAX_KEY_DIM, fits
 from kernels.delta.walk_launch import launch_walk
@@ -80,7 +80,7 @@ def delta_walk(
     axes.tensor("state", state, ("H", "D", "E"), fp32, "pass the state of one layer")
     axes.tensor("out", out, ("T", "H", "E"), (torch.bfloat16,), "allocate it like v")
     expect_record(axes, name, record, ())
-    expect_pending(axes, parity, num_pending, pending_rows)
+    expect_pending(axes, name, parity, num_pending, pending_rows)
     for title, table in (("saves", saves), ("restores", restores)):
         axes.tensor(title, table, ("32",), (torch.int32,), "pass the table of TreeTables")
     tensors = {
@@ -90,9 +90,9 @@ def delta_walk(
         "saves": saves, "restores": restores,
     }  # fmt: skip
     expect_whole(axes, name, tensors)
-    if not 1 <= q.shape[0] <= MAX_NODES:
+    if not 1 <= q.shape[0] <= MAX_ROWS:
         raise ValueError(
-            f"{name}: got T = {q.shape[0]} rows, expected 1 to {MAX_NODES}; "
+            f"{name}: got T = {q.shape[0]} rows, expected 1 to {MAX_ROWS}; "
             "call delta_prefill for more"
         )
     if not q.is_cuda:
@@ -106,7 +106,12 @@ def delta_walk(
 
 
 def expect_record(axes: Axes, name: str, record: DeltaRecord, layers: tuple[str, ...]) -> None:
-    """Check a record's shapes: of one layer, or with the axis of layers in front."""
+    """Check a record's shapes: of one layer, or with the axis of layers in front.
+
+    Raises:
+        TypeError: a dtype is not fp32.
+        ValueError: a shape disagrees, or H is no multiple of G.
+    """
     if axes["H"] % axes["G"]:
         raise ValueError(
             f"{name}: H = {axes['H']} value heads do not divide among G = {axes['G']} key heads; "
@@ -117,27 +122,42 @@ def expect_record(axes: Axes, name: str, record: DeltaRecord, layers: tuple[str,
     axes.tensor("record.k", record.k, (*halves, "G", "D"), fp32, mend)
     axes.tensor("record.u", record.u, (*halves, "H", "E"), fp32, mend)
     axes.tensor("record.decay", record.decay, (*halves, "H"), fp32, mend)
-    if (axes["2"], axes["32"]) != (2, MAX_NODES):
+    if (axes["2"], axes["32"]) != (2, MAX_ROWS):
         raise ValueError(
             f"{name}: the record has {axes['2']} halves of {axes['32']} rows, expected 2 of "
-            f"{MAX_NODES}; {mend}"
+            f"{MAX_ROWS}; {mend}"
         )
 
 
 def expect_pending(
-    axes: Axes, parity: torch.Tensor, num_pending: torch.Tensor, pending_rows: torch.Tensor
+    axes: Axes,
+    name: str,
+    parity: torch.Tensor,
+    num_pending: torch.Tensor,
+    pending_rows: torch.Tensor,
 ) -> None:
-    """Check the scalars that say what is pending."""
+    """Check what says what is pending: int32 [1], [1] and [32].
+
+    Raises:
+        TypeError: a dtype is not int32.
+        ValueError: a shape disagrees.
+    """
     int32, mend = (torch.int32,), "pass the round's own, on the device"
     axes.tensor("parity", parity, ("1",), int32, mend)
     axes.tensor("num_pending", num_pending, ("1",), int32, mend)
     axes.tensor("pending_rows", pending_rows, ("32",), int32, mend)
     if axes["1"] != 1:
-        raise ValueError(f"parity and num_pending are one number each, got {axes['1']}; {mend}")
+        raise ValueError(
+            f"{name}: parity and num_pending are one number each, got {axes['1']}; {mend}"
+        )
 
 
 def expect_whole(axes: Axes, name: str, tensors: dict[str, torch.Tensor]) -> None:
-    """Check that tensors are contiguous, where 16-byte loads can read them, and on one device."""
+    """Check that tensors are contiguous, where 16-byte loads can read them, and on one device.
+
+    Raises:
+        ValueError: one is not.
+    """
     axes.same_device(**tensors)
     for title, tensor in tensors.items():
         if not tensor.is_contiguous():
@@ -154,7 +174,11 @@ def expect_whole(axes: Axes, name: str, tensors: dict[str, torch.Tensor]) -> Non
 
 
 def expect_tile(name: str, axes: Axes) -> None:
-    """Check that the kernel takes heads of D keys and E values."""
+    """Check that the kernel takes heads of D keys and E values.
+
+    Raises:
+        ValueError: it does not.
+    """
     if not fits(axes["D"], axes["E"]):
         raise ValueError(
             f"{name}: no tile for heads of D = {axes['D']} keys and E = {axes['E']} values: D must "

@@ -5,7 +5,7 @@ The one place of this family that knows another one: the product is the linear f
 
 import torch
 
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.head.op import argmax_rows
 from kernels.head.problems import POISON, scratch_for
 from kernels.linear.laws import drawn
@@ -17,9 +17,9 @@ NUM_OUTPUTS = 1000
 
 def company_changes_ids(device: str) -> str | None:
     """Multiply and choose for 1 to 32 rows at a time, and for each row alone."""
-    inputs, weight = drawn("e4m3_row", MAX_NODES, NUM_OUTPUTS, 640, device)
-    alone = [_chosen(inputs["x"][row : row + 1], weight)[0] for row in range(MAX_NODES)]
-    for count in range(2, MAX_NODES + 1):
+    inputs, weight = drawn("e4m3_row", MAX_ROWS, NUM_OUTPUTS, 640, device)
+    alone = [_chosen(inputs["x"][row : row + 1], weight)[0] for row in range(MAX_ROWS)]
+    for count in range(2, MAX_ROWS + 1):
         together = _chosen(inputs["x"][:count], weight)
         if together != alone[:count]:
             return f"{count} rows choose {together}, alone they choose {alone[:count]}"

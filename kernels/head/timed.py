@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from kernels.common.problem import Bar, ModelSizes, Problem, Tile
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.head.op import argmax_logprob_rows, argmax_rows
 from kernels.head.scratch import HeadScratch
 from kernels.head.top import topk_rows
@@ -19,7 +19,7 @@ TIMED_TOP = 20
 
 def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
     """Return the choices of a model for up to 32 rows."""
-    if rows > MAX_NODES:
+    if rows > MAX_ROWS:
         return ()
     return (
         _problem("argmax", "argmax_rows", rows, sizes.vocab_size, BARS.get(rows)),

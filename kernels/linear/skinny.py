@@ -7,11 +7,11 @@ from torch.nn import functional
 
 from kernels.common import nvrtc
 from kernels.common.expect import Axes
+from kernels.common.round import MAX_ROWS
 from kernels.linear.formats import TILE_ROWS
 from kernels.linear.reference import dequantise, linear_rows_reference, logits_reference
 from kernels.linear.skinny_launch import has_converter, launch
 from kernels.linear.tile import (
-    MAX_ROWS,
     SkinnyTiles,
 )
 from kernels.linear.tile_choice import defaults

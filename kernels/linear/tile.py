@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from kernels.common.round import MAX_ROWS
 from kernels.linear.formats import STEP, TILE_ROWS
 
-MAX_ROWS = 32
 BLOCK_ROWS = 8
 """Activation rows of one matrix instruction."""
 
@@ -101,7 +101,7 @@ class SkinnyProblem:
         return -(-self.rows // BLOCK_ROWS)
 
 
-ROW_CLASSES = (8, 16, 24, 32)
+ROW_CLASSES = (8, 16, 24, MAX_ROWS)
 """Most rows of the launches that share an entry of a table."""
 
 

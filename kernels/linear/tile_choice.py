@@ -39,6 +39,9 @@ def defaults(
         format_name: name of the weight's format.
         capability: the GPU's compute capability.
         paired: gate and up end in one output.
+
+    Raises:
+        ValueError: no launch fits the GPU's shared memory.
     """
     hopper = capability[0] in (9, 10)
     classes = [SkinnyProblem(N, Kp, format_name, rows, paired) for rows in ROW_CLASSES]

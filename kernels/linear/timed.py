@@ -9,13 +9,13 @@ import torch
 from kernels.common.case import Case, Tensors
 from kernels.common.peers import Peer, humming_product, library_product
 from kernels.common.problem import Bar, ModelSizes, Problem, Row, Tile, Tunable
+from kernels.common.round import MAX_ROWS
 from kernels.linear import tile_choice
 from kernels.linear.formats import FP8_BLOCK, NVFP4_GROUP, STEP
 from kernels.linear.pack import E4M3
 from kernels.linear.problems import product_case, run_skinny
 from kernels.linear.skinny import skinny_linear, wants_spread
 from kernels.linear.tile import (
-    MAX_ROWS,
     ROW_CLASSES,
     SkinnyProblem,
     SkinnyTile,

@@ -1,12 +1,12 @@
 """Offer the round's end: which rows of a verified tree are accepted, and what that commits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.sample.accept_reference import accept_reference
 from kernels.sample.launch import ACCEPT_OPTIONS
 
@@ -56,15 +56,15 @@ class AcceptBuffers:
         def zeros(count: int) -> torch.Tensor:
             return torch.zeros(count, dtype=torch.int32, device=device)
 
-        return cls(zeros(MAX_NODES), zeros(MAX_STOP_IDS), zeros(1), zeros(1), zeros(1), zeros(1),
-                   zeros(1), zeros(MAX_NODES), zeros(RESULT_SIZE))  # fmt: skip
+        return cls(zeros(MAX_ROWS), zeros(MAX_STOP_IDS), zeros(1), zeros(1), zeros(1), zeros(1),
+                   zeros(1), zeros(MAX_ROWS), zeros(RESULT_SIZE))  # fmt: skip
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return the buffers by name."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
-_SIZES = {"row_ids": MAX_NODES, "stop_ids": MAX_STOP_IDS, "pending_rows": MAX_NODES,
+_SIZES = {"row_ids": MAX_ROWS, "stop_ids": MAX_STOP_IDS, "pending_rows": MAX_ROWS,
           "result": RESULT_SIZE}  # fmt: skip
 
 
@@ -94,14 +94,15 @@ def accept(chosen: torch.Tensor, parents: torch.Tensor, buffers: AcceptBuffers) 
         axes.tensor(name, tensor, (name,), (torch.int32,), "use AcceptBuffers.allocate")
         if tensor.numel() != _SIZES.get(name, 1):
             raise ValueError(
-                f"accept: {name} has {tensor.numel()} entries, not {_SIZES.get(name, 1)}; "
+                f"accept: {name} has {tensor.numel()} entries, expected {_SIZES.get(name, 1)}; "
                 "use AcceptBuffers.allocate"
             )
     axes.same_device(chosen=chosen, parents=parents, **buffers.tensors())
-    if not 1 <= axes["T"] <= MAX_NODES or parents.numel() != MAX_NODES:
+    if not 1 <= axes["T"] <= MAX_ROWS or parents.numel() != MAX_ROWS:
         raise ValueError(
-            f"accept: {axes['T']} chosen ids and {parents.numel()} parents; a tree has 1 to "
-            f"{MAX_NODES} rows in tables of {MAX_NODES}"
+            f"accept: got {axes['T']} chosen ids and {parents.numel()} parents, expected 1 to "
+            f"{MAX_ROWS} of a table of {MAX_ROWS}; pass what sample_rows wrote and "
+            "TreeTables.parents"
         )
     if not interpreter.on_kernels(chosen):
         accept_reference(chosen, parents, buffers.tensors())

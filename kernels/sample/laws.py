@@ -6,7 +6,8 @@ import torch
 
 from kernels.common.capture import capture
 from kernels.common.family import Law
-from kernels.common.tree import MAX_NODES, depth_first, plan_tree
+from kernels.common.round import MAX_ROWS
+from kernels.common.tree import depth_first, plan_tree
 from kernels.sample.accept import COMMITTED, PATH, AcceptBuffers, accept
 from kernels.sample.mark import mark_rows
 from kernels.sample.op import sample_rows
@@ -51,7 +52,7 @@ def drawn_walk(seed: int) -> Walk:
     def below(limit: int) -> int:
         return int(torch.randint(limit, (), generator=generator))
 
-    num_rows = 1 + below(MAX_NODES)
+    num_rows = 1 + below(MAX_ROWS)
     parents = [-1] + [max(0, row - 1 - below(1 + seed % 4)) for row in range(1, num_rows)]
     order = depth_first(parents)
     place = {row: index for index, row in enumerate(order)}
@@ -73,7 +74,7 @@ def _walk_differs(device: str) -> str | None:
         for name, tensor in buffers.tensors().items():
             tensor.fill_(POISON if name != "parity" else seed % 2)
         load_walk(buffers, walk)
-        parents = torch.full((MAX_NODES,), POISON, dtype=torch.int32)
+        parents = torch.full((MAX_ROWS,), POISON, dtype=torch.int32)
         parents[: len(walk.parents)] = torch.tensor(walk.parents)
         chosen = torch.tensor(walk.chosen, dtype=torch.int32, device=device)
         accept(chosen, parents.to(device), buffers)
@@ -129,7 +130,7 @@ def _marks_differ(device: str) -> str | None:
 def _drafts_are_free(device: str) -> str | None:
     """Make each row's own draft its likeliest id by less than the penalty takes away."""
     inputs = dict(sample_case("greedy", 8, 300).draw(8, device))
-    chain = torch.arange(MAX_NODES, dtype=torch.int32, device=device)
+    chain = torch.arange(MAX_ROWS, dtype=torch.int32, device=device)
     inputs |= {"depths": chain[:8], "paths": chain.repeat(8, 1), "row_ids": chain * 7 + 3}
     for name in ("seen", "generated"):
         inputs[name] = torch.zeros_like(inputs[name])

@@ -26,7 +26,8 @@ def philox(seed, position, ids) -> tuple[tl.tensor, tl.tensor]:
     Returns:
         The first two words of the block.
 
-    Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+    Source:
+        Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
     """
     # products of two words fill 64 bits, so words are unsigned
     c0 = ids.to(tl.uint32).to(tl.uint64)

@@ -19,7 +19,7 @@ from kernels.common.logit_rows import (
     num_chunks,
     num_groups,
 )
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.sample.launch import OPTIONS, SEARCH_STEPS, TOP_OPTIONS
 from kernels.sample.params import Method, SampleParams
 from kernels.sample.rows import SampleScratch, TreeRows
@@ -58,8 +58,8 @@ def sample_rows(
         Penalties in fp32, correctly rounded. Greedy: comparisons alone. A draw's probabilities and
         scores are fp64; they differ from the reference's by the last bits of the device's
         exponential and logarithm and of a sum's order, and for a top_p without a top_k of at most
-        32 by the grain of its masses, 2^-43 of the most likely id's (search_kernel.py). So an
-        other choice than the reference's takes two scores, or a mass and top_p, as close as that.
+        32 by the grain of its masses, 2^-43 of the most likely id's (search_kernel.py). So
+        another choice than the reference's takes two scores, or a mass and top_p, as close as that.
         A row's choice is a function of its logits, its marks and drafts, its position and the
         sampling: the same bits for any T.
 
@@ -74,8 +74,10 @@ def sample_rows(
     axes.same_device(logits=logits, ids=ids, params=params.ints, start=rows.start,
                      depths=rows.depths, paths=rows.paths, row_ids=rows.row_ids, seen=rows.seen,
                      generated=rows.generated, scratch=scratch.maxima)  # fmt: skip
-    if axes["T"] > MAX_NODES:
-        raise ValueError(f"sample_rows: {axes['T']} rows; a call has at most {MAX_NODES}")
+    if axes["T"] > MAX_ROWS:
+        raise ValueError(
+            f"sample_rows: got T = {axes['T']} rows, expected at most {MAX_ROWS}; call it in slices"
+        )
     if axes["V"] > min(scratch.max_logits, MAX_IDS):
         raise ValueError(
             f"sample_rows: rows of {axes['V']} logits do not fit a scratch for "

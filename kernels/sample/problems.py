@@ -14,7 +14,7 @@ from kernels.common.case import Case, Tensors, TensorSpec
 from kernels.common.compare import Tolerance
 from kernels.common.domain import Domain
 from kernels.common.family import Op
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.sample.op import sample_rows
 from kernels.sample.params import Method, SampleParams
 from kernels.sample.reference import Filters
@@ -106,11 +106,11 @@ def sample_case(
     """Make a case of a sampling; depths are drawn from 0 to 31, paths from all rows."""
     return Case(
         op,
-        {"T": rows, "V": num_logits, "rows/32": MAX_NODES, "1/1": 1},
+        {"T": rows, "V": num_logits, "rows/32": MAX_ROWS, "1/1": 1},
         (
             TensorSpec("logits", ("T", "V"), torch.float32, values),
-            TensorSpec("depths", ("T",), torch.int32, _whole("depths", MAX_NODES)),
-            TensorSpec("paths", ("T", "rows/32"), torch.int32, _whole("paths", MAX_NODES)),
+            TensorSpec("depths", ("T",), torch.int32, _whole("depths", MAX_ROWS)),
+            TensorSpec("paths", ("T", "rows/32"), torch.int32, _whole("paths", MAX_ROWS)),
             TensorSpec("row_ids", ("rows/32",), torch.int32, _whole("row_ids", num_logits)),
             TensorSpec("seen", ("V",), torch.uint8, _marks("seen", 0.2)),
             TensorSpec("generated", ("V",), torch.uint8, _marks("generated", 0.1)),
@@ -126,7 +126,7 @@ def sample_case(
 def tree_rows(inputs: Tensors) -> TreeRows:
     """Put a case's depths and paths into tables of 32 rows."""
     depths = torch.zeros_like(inputs["row_ids"])
-    paths = depths.repeat(MAX_NODES, 1)
+    paths = depths.repeat(MAX_ROWS, 1)
     depths[: len(inputs["depths"])] = inputs["depths"]
     paths[: len(inputs["paths"])] = inputs["paths"]
     return TreeRows(inputs["start"], depths, paths, inputs["row_ids"], inputs["seen"],

@@ -51,9 +51,10 @@ def sample_reference(
     Raises:
         ValueError: a row holds a NaN, +inf or nothing but -inf.
 
-    Numerics: greedy compares the fp32 logits. Otherwise probabilities, noise and scores are fp64;
-    the noise's integer part has the same bits on every device, its two logarithms may differ in
-    the last of 53 bits.
+    Numerics:
+        Greedy compares the fp32 logits. Otherwise probabilities, noise and scores are fp64; the
+        noise's integer part has the same bits on every device, its two logarithms may differ in
+        the last of 53 bits.
     """
     rows = zip(logits, positions, strict=True)
     return torch.stack([_sample_row(row, position, filters, seed) for row, position in rows])
@@ -139,7 +140,8 @@ def philox_reference(seed: int, positions: torch.Tensor, ids: torch.Tensor) -> t
     Returns:
         int64, four words of 0 to 2^32 - 1 along a new first axis.
 
-    Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+    Source:
+        Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
     """
     ids, positions = torch.broadcast_tensors(ids, positions.to(ids.device))
     key = [seed & _WORD, (seed >> 32) & _WORD]

@@ -6,7 +6,7 @@ import torch
 
 from kernels.common.expect import Axes
 from kernels.common.logit_rows import num_chunks, num_groups
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,11 @@ class TreeRows:
         axes.tensor("row_ids", self.row_ids, ("32",), whole, "pass 32 token ids as int32")
         for name, marks in (("seen", self.seen), ("generated", self.generated)):
             axes.tensor(name, marks, ("V",), (torch.uint8,), "give each id of the logits a byte")
-        if self.depths.numel() != MAX_NODES or self.row_ids.numel() != MAX_NODES:
+        if self.depths.numel() != MAX_ROWS or self.row_ids.numel() != MAX_ROWS:
             raise ValueError(
-                f"tables of {self.depths.numel()} depths and {self.row_ids.numel()} row_ids were "
-                f"passed; both have {MAX_NODES} entries, used or not"
+                f"sample_rows: depths and row_ids must have {MAX_ROWS} entries, used or not, got "
+                f"{self.depths.numel()} and {self.row_ids.numel()}; pass TreeTables.depths and "
+                "as many token ids"
             )
 
 
@@ -66,10 +67,10 @@ class SampleScratch:
         self.max_logits = max_logits
         chunks, groups = num_chunks(max_logits), num_groups(max_logits)
         whole = {"dtype": torch.int64, "device": device}
-        self.maxima = torch.empty(MAX_NODES * groups, **whole)
-        self.brackets = torch.empty((2, MAX_NODES, 3), **whole)
-        self.targets = torch.empty((2, MAX_NODES), dtype=torch.float64, device=device)
-        self.sums = torch.empty(2 * MAX_NODES * chunks * 16, **whole)
-        self.floors = torch.empty(MAX_NODES, **whole)
-        self.scores = torch.empty(MAX_NODES * chunks, dtype=torch.float64, device=device)
-        self.winners = torch.empty(MAX_NODES * chunks, dtype=torch.int32, device=device)
+        self.maxima = torch.empty(MAX_ROWS * groups, **whole)
+        self.brackets = torch.empty((2, MAX_ROWS, 3), **whole)
+        self.targets = torch.empty((2, MAX_ROWS), dtype=torch.float64, device=device)
+        self.sums = torch.empty(2 * MAX_ROWS * chunks * 16, **whole)
+        self.floors = torch.empty(MAX_ROWS, **whole)
+        self.scores = torch.empty(MAX_ROWS * chunks, dtype=torch.float64, device=device)
+        self.winners = torch.empty(MAX_ROWS * chunks, dtype=torch.int32, device=device)

@@ -6,7 +6,7 @@ from functools import partial
 import torch
 
 from kernels.common.problem import Bar, ModelSizes, Problem, Tile
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.sample.op import sample_rows
 from kernels.sample.problems import PEAKED, Sampling, sample_case, scratch_for, tree_rows, written
 from kernels.sample.reference import Filters
@@ -23,7 +23,7 @@ BARS = {("top_20", 16): Bar(max_us=40.0, gpu="H200")}
 
 def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
     """Return samplings of a model's rows, for up to 32 of them."""
-    if rows > MAX_NODES:
+    if rows > MAX_ROWS:
         return ()
     num_bytes = 4 * rows * sizes.vocab_size
     samplings = (

@@ -8,8 +8,12 @@ from dataclasses import replace
 import pytest
 
 from engine.check import families
+from engine.draft.price_table import PriceTable
+from engine.model.config import SHAPE_DEMO, SHAPES, hybrid_layers
+from engine.model.config_file import read_config
+from engine.profile import load_profiles, profile_folder
+from engine.tune import rounds, tiles, user_prices
 from engine.tune import run as tuning
-from engine.tune import tiles
 from tests.fakes import family as fake
 
 
@@ -149,3 +153,63 @@ def test_tune_on_a_full_disk_is_a_sentence(qwen38, on_a_gpu, tmp_path):
 def test_tune_refuses_a_model_that_is_not_there(qwen38, on_a_gpu):
     on_a_gpu(fake.FAST)
     assert qwen38("tune", "--model", "/no/such/folder").returncode == 3
+
+
+@pytest.fixture
+def few_rounds(monkeypatch):
+    monkeypatch.setitem(SHAPES, "demo", SMALL)
+    monkeypatch.setattr(rounds, "NUM_PASSES", 1)
+    monkeypatch.setattr(rounds, "NUM_DRAFTS", 1)
+
+
+SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), vocab_size=512)
+ROUNDS = ("tune", "--family", "rounds", "--shape", "demo", "--profile", "demo")
+
+
+def test_tune_prices_rounds_and_needs_no_gpu_for_it(qwen38, few_rounds, tmp_path):
+    done = qwen38(*ROUNDS, "--rows", "1,4", "--context", "8,16")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.decode().splitlines()
+    staircase = [one.split() for one in lines if one.startswith(("verify", "chain", "tree"))]
+    assert staircase[0] == ["verify", "ms,", "behind", "8", "16"]
+    assert [one[:2] for one in staircase[1:]] == [["chain", "1"], ["chain", "4"], ["tree", "4"]]
+    assert any(one.startswith("drafts of the MTP head: 1 step ") for one in lines)
+    path = tmp_path / "data" / "prices" / "cpu.toml"
+    assert lines[-1] == f"Written to {path}; it serves from the next start on."
+    (entry,) = tomllib.loads(path.read_text())["prices"]
+    command = "qwen38 tune --family rounds --shape demo --profile demo"
+    assert entry["source"].endswith(command)
+    assert b"rounds of 1, 4 rows behind 16" in done.stderr
+    again = qwen38(*ROUNDS, "--rows", "1", "--context", "8", "--dry-run")
+    assert b"Nothing was written (--dry-run)." in again.stdout
+    assert tomllib.loads(path.read_text())["prices"] == [entry]
+
+
+def test_profiles_tells_what_this_machine_measured(qwen38, tmp_path):
+    demo = load_profiles()["demo"]
+    config = read_config(profile_folder() / "demo")
+    table = PriceTable("x", (1,), (1024,), ((8.0,),), (), (), source="measured right here")
+    path = user_prices.prices_path(tmp_path / "data", None)
+    served = user_prices.Served.of(config, demo.formats, None)
+    user_prices.write_prices(path, {}, served, table)
+    shown = json.loads(qwen38("profiles", "show", "demo", "--json").stdout)
+    assert shown["timed_tok_s"] == min(125.0, shown["most_tok_s"])
+    assert b", by measured right here" in qwen38("profiles", "show", "demo").stdout
+    path.write_text("[[")
+    for arguments in (("profiles",), ("profiles", "show", "demo")):
+        said = qwen38(*arguments).stdout.decode()
+        assert f"{path} is not used" in said
+        assert "measured right here" not in said
+
+
+def test_tune_of_rounds_refuses_in_a_sentence(qwen38, few_rounds):
+    for arguments, words in (
+        (("tune", "--rows", "1"), "Write --family rounds beside them."),
+        ((*ROUNDS, "--rows", "4,1"), "--rows is 4, 1, expected numbers that ascend."),
+        ((*ROUNDS, "--context", "x"), "expected numbers between commas"),
+        ((*ROUNDS, "--shape", "28b"), "Did you mean '27b'?"),
+    ):
+        done = qwen38(*arguments)
+        assert done.returncode == 2
+        assert words in done.stderr.decode()
+        assert done.stderr.count(b"\n") <= 2

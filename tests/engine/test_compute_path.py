@@ -2,7 +2,6 @@
 
 import threading
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -11,26 +10,19 @@ import torch
 from engine import compute_path
 from engine import open as opening
 from engine.bench import round as bench
-from engine.compute_path import (
-    ComputePath,
-    KernelError,
-    choose_compute_path,
-    describe_paths,
-    run_rounds,
-    warm_up,
-)
+from engine.compute_path import ComputePath, KernelError, choose_compute_path, describe_paths
 from engine.errors import CheckpointError, SettingsError
 from engine.fit import need_of
 from engine.locate import Choice, choose
 from engine.model.config import SHAPE_DEMO
 from engine.model.footprint import weight_bytes
-from engine.model.graphs import launch_all
 from engine.model.packing import Launching
 from engine.model.random import random_model
 from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings, ModelSettings, Settings, load_settings
 from engine.turn.memory import Memory
 from engine.types import Message, NoticeRaised, Request, Sampling
+from engine.warm_up import run_rounds, warm_up
 from kernels.common.nvrtc import CompileError
 from tests.engine.model.checkpoints import TINY, write_checkpoint
 from tests.fakes.model import run, write_text_files
@@ -133,7 +125,7 @@ class Recorded:
     """A graph that launches what it captured."""
 
     def __init__(self, launch):
-        self.replay = partial(launch_all, launch)
+        self.replay = launch
 
 
 @pytest.mark.parametrize("is_warm", [True, False])

@@ -6,10 +6,14 @@ import pytest
 
 from engine import doctor
 from engine.compute_path import ComputePath
+from engine.draft.price_table import shipped_prices
 from engine.fit import need_of
+from engine.locate import Choice
+from engine.model.config import SHAPE_27B
 from engine.model.packing import Launching
 from engine.profile import load_profiles
 from engine.settings.declared import load_settings
+from engine.tune.user_prices import Served, prices_path, write_prices
 
 
 @pytest.fixture
@@ -62,9 +66,42 @@ def test_a_profile_without_files_says_what_it_needs_and_how_to_give_them():
 
 
 def test_the_path_of_products_on_a_gpu_is_told(settings, monkeypatch):
-    path = ComputePath(why_not="The matrix kernels are not used: they are far.")
+    path = ComputePath(why_not="The kernels are not used: they are far.")
     assert doctor._kernels(path).state == "note"
     assert doctor._kernels(path).mend
     told = doctor._kernels(ComputePath(Launching((9, 0))))
     assert told.state == "good"
     assert "skinny up to 32 rows, middle up to 512" in told.sentence
+
+
+def test_what_rounds_are_priced_by_is_told(settings, tmp_path):
+    """This machine's own table, the one that ships, or that there is none."""
+    profile = load_profiles()["nvfp4"]
+    choice = Choice(tmp_path, profile, is_demo=False)
+
+    def told(capability) -> list:
+        path = ComputePath(Launching(capability)) if capability else ComputePath()
+        return list(doctor._prices(settings, choice, SHAPE_27B, path))
+
+    assert told(None) == []
+    (shipped,) = told((9, 0))
+    assert (shipped.topic, shipped.state) == ("prices", "good")
+    assert shipped_prices("sm_90", "nvfp4").source in shipped.sentence
+    (guessed,) = told((12, 1))
+    assert guessed.state == "note"
+    assert "not measured" in guessed.sentence
+    assert "'qwen38 tune --family rounds' measures them." in guessed.mend
+    (unknown,) = told((8, 0))
+    assert unknown.state == "note"
+    assert "none is routed" in unknown.sentence
+    served = Served.of(SHAPE_27B, profile.formats, (12, 1))
+    own = replace(shipped_prices("sm_121", "nvfp4"), source="this machine")
+    path = prices_path(settings.data_dir, (12, 1))
+    write_prices(path, {}, served, own)
+    (mine,) = told((12, 1))
+    assert (mine.state, mine.sentence) == ("good", f"Rounds are priced by {path}: this machine.")
+    path.write_text("[[")
+    (damaged,) = told((12, 1))
+    assert damaged.state == "note"
+    assert f"{path} is not used" in damaged.sentence
+    assert "not measured" in damaged.sentence

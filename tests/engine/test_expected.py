@@ -6,15 +6,18 @@ import pytest
 
 from engine import expected
 from engine.compute_path import ComputePath
+from engine.draft.price_table import PriceTable, shipped_prices
 from engine.expected import expect, expect_here
 from engine.model.packing import Launching
 from engine.profile import load_profiles
 from engine.settings.declared import load_settings
+from engine.tune.user_prices import Served, prices_path, write_prices
 
 PROFILES = load_profiles()
 GB = 10**9
 H200 = ComputePath(Launching((9, 0)))
 SPARK = ComputePath(Launching((12, 1)))
+CPU = ComputePath()
 
 
 @pytest.fixture(autouse=True)
@@ -36,15 +39,17 @@ def test_the_most_is_the_bandwidth_over_the_bytes_of_a_round():
 
 def test_fewer_bits_are_faster_where_they_are_held_as_stored_only():
     assert of("nvfp4").most_tok_s > of("balanced").most_tok_s > of("fp8").most_tok_s
-    on_cpu = [of(name, ComputePath()).most_tok_s for name in ("nvfp4", "fp8", "bf16")]
+    on_cpu = [of(name, CPU).most_tok_s for name in ("nvfp4", "fp8", "bf16")]
     assert on_cpu[0] == on_cpu[1] == on_cpu[2]
 
 
 def test_a_timed_model_tells_its_time_and_whose_it_was():
     one = of("nvfp4")
-    assert one.timed_tok_s == pytest.approx(1000 / 6.1)
+    table = shipped_prices("sm_90", "nvfp4")
+    assert one.timed_tok_s == pytest.approx(1000 / table.verify(1, 1024))
+    assert one.source == table.source
     assert "H200" in one.source
-    assert of("fp8").timed_tok_s == pytest.approx(1000 / 8.2)
+    assert one.timed_tok_s > of("fp8").timed_tok_s > 0.5 * one.timed_tok_s
 
 
 @pytest.mark.parametrize("name", ["bf16", "balanced", "demo"])
@@ -55,7 +60,29 @@ def test_nothing_is_told_of_a_model_that_nobody_timed(name: str):
 
 def test_computed_prices_and_the_reference_tell_no_time():
     assert of("nvfp4", SPARK).timed_tok_s is None
-    assert of("nvfp4", ComputePath()).timed_tok_s is None
+    assert of("nvfp4", CPU).timed_tok_s is None
+
+
+OWN = PriceTable("bf16", (1,), (1024,), ((40.0,),), (), (), source="this very machine")
+
+
+@pytest.mark.parametrize(("name", "path"), [("bf16", H200), ("balanced", SPARK), ("demo", CPU)])
+def test_what_this_machine_measured_comes_first_for_any_model(tmp_path, name, path):
+    profile, plain = PROFILES[name], of(name, path)
+    served = Served.of(plain.need.config, profile.formats, path.capability)
+    write_prices(prices_path(tmp_path, path.capability), {}, served, OWN)
+    one = of(name, path, data_dir=tmp_path)
+    assert plain.timed_tok_s is None
+    assert (one.timed_tok_s, one.source, one.notice) == (25.0, "this very machine", "")
+
+
+def test_a_damaged_table_of_this_machine_is_told(tmp_path):
+    path = prices_path(tmp_path, (9, 0))
+    path.parent.mkdir()
+    path.write_text("[[")
+    one = of("nvfp4", data_dir=tmp_path)
+    assert one.source == of("nvfp4").source
+    assert f"{path} is not used" in one.notice
 
 
 def test_a_slower_gpu_of_the_same_kind_is_not_told_to_beat_its_own_bandwidth():

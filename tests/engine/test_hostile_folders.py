@@ -251,13 +251,6 @@ def _declare(path: Path, header_bytes: int) -> None:
         file.write(header_bytes.to_bytes(8, "little"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _same_threads_afterwards():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     def fail(*_arguments, **_options):

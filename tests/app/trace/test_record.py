@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from app import streams
 from app.trace import disk
 from app.trace.record import TracedEngine
 from engine.errors import RequestError
@@ -57,7 +58,7 @@ class FullDisk:
 @pytest.fixture
 def full_disk(monkeypatch):
     full = FullDisk()
-    monkeypatch.setattr(disk, "os", full)
+    monkeypatch.setattr(streams, "os", full)
     return full
 
 

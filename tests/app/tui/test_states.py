@@ -194,7 +194,7 @@ async def test_a_full_disk_is_told_and_the_chat_goes_on(seat, monkeypatch):
 
     async with seat(Script(answer="still talking")) as s:
         await s.idle()
-        monkeypatch.setattr("app.sessions.logfile.write_all", full)
+        monkeypatch.setattr("app.appended.write_all", full)
         await s.send("hello")
         await s.until(lambda: "still talking" in s.text)
         await s.idle()
@@ -296,7 +296,7 @@ async def test_stop_hint_and_input_never_go(seat, size):
         await s.type("visible input")
         assert "Esc" in s.text
         assert "visible input" in s.text
-        assert "tok/s" in s.text
+        await s.until(lambda: "tok/s" in s.text)
         await s.pilot.press("escape")
 
 

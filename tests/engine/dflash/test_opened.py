@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.compute_path import ComputePath, warm_up
+from engine.compute_path import ComputePath
 from engine.errors import CheckpointError, RequestError
 from engine.locate import choose
 from engine.model.packing import Launching
@@ -16,6 +16,7 @@ from engine.open import open_engine
 from engine.profile import load_profiles
 from engine.settings.declared import DraftSettings, ModelSettings, Settings
 from engine.types import Message, Request, Sampling
+from engine.warm_up import warm_up
 from tests.engine.dflash.drafters import DEMO_DRAFTER, write_dflash
 from tests.fakes.model import run
 
@@ -26,13 +27,6 @@ HELLO = Request(
     messages=(Message("user", "tell me a story"),), sampling=Sampling(temperature=0.0),
     max_tokens=12, keep_logits=True,
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _same_threads_afterwards():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -123,4 +117,8 @@ def test_a_packed_path_serves_a_drafter(folder, monkeypatch):
     assert (drafted.error, drafted.token_ids) == ("", plain.token_ids)
     assert torch.equal(drafted.logits, plain.logits)
     assert {one.drafter for one in drafted.rounds} == {"dflash2"}
+    table = engine._machine.routing.prices.table
+    moved = engine._machine.dflash.drafter.moved_bytes(table.context_tokens[0])
+    assert table.block_ms == pytest.approx(moved / engine.info.read_gb_s / 1e6)
+    assert table.estimated[-1].startswith("block_ms: ")
     engine.close()

@@ -2,6 +2,7 @@
 
 import hashlib
 import threading
+from dataclasses import replace
 from functools import cache
 from itertools import cycle
 
@@ -12,6 +13,9 @@ from engine.dflash.attach import attach_dflash
 from engine.dflash.block import Lattice
 from engine.dflash.checkpoint import open_dflash
 from engine.draft.dflash import DflashRows
+from engine.draft.price_table import PriceTable
+from engine.draft.prices import ROW_CLASSES, Prices
+from engine.draft.routed import Routing
 from engine.model.config import SHAPE_DEMO
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
@@ -21,6 +25,8 @@ from engine.turn.rows_verify import RowsVerifier
 from engine.types import Request, Sampling
 from tests.engine.dflash.drafters import DEMO_DRAFTER, write_dflash
 from tests.fakes.model import local_engine, run, write_text_files
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 GREEDY = Sampling(temperature=0.0)
 SEEDED = Sampling(temperature=0.8, top_k=40, top_p=0.95, seed=1234)
@@ -65,14 +71,6 @@ class Talk:
         record = run(self.engine, request)[-1].record
         assert record.error == ""
         return record
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +148,42 @@ def test_a_drafter_that_nobody_tells_changes_no_bit(walk, shape):
     whole = [one for one in got.rounds if one.rows == (16 if shape == "tree" else 8)]
     assert len(whole) > 30
     assert {one.shape for one in whole} == {"tree" if shape == "tree" else "chain"}
+
+
+CHEAP_BLOCKS = PriceTable(
+    "bf16", (1, 32), (1024,), ((10.0, 20.0),), (1, 7), (0.3, 2.1), block_ms=0.5
+)
+
+
+@pytest.mark.parametrize("shape", ["auto", "chain"])
+@pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
+@pytest.mark.parametrize(("talk", "prompt"), [("walk", 2), ("rows", 0)], indirect=["talk"])
+def test_routing_with_blocks_changes_no_bit(talk, monkeypatch, prompt, sampling, shape):
+    """Blocks are told the truth of some places, as above, and the head's own guesses join them."""
+    wanted = talk.plain(prompt, sampling)
+    drafter, truth = talk.source.drafter, list(wanted.token_ids)
+    propose, num_right = drafter.propose, cycle((2, 3, 5, 1))
+
+    def informed(token_id, state):
+        done = state.length - len(PROMPTS[prompt]) + 1
+        return told(propose(token_id, state), truth[done : done + 7], next(num_right))
+
+    monkeypatch.setattr(drafter, "propose", informed)
+    routing = Routing(Prices(CHEAP_BLOCKS, learns=False), max_steps=7)
+    machine = replace(talk.engine._machine, routing=routing)
+    monkeypatch.setattr(talk.engine, "_machine", machine)
+    got = talk.answer(prompt, sampling, drafter="auto", draft_shape=shape)
+    assert got.token_ids == wanted.token_ids
+    assert digest(got) == digest(wanted)
+    assert {one.rows for one in got.rounds} <= set(ROW_CLASSES)
+    blocks = [one for one in got.rounds if "dflash2" in one.drafter]
+    assert sum(one.accepted for one in blocks) > 2
+    own = drafter.moved_bytes(len(PROMPTS[prompt]))
+    assert all(one.num_bytes["drafter"] >= own for one in blocks)
+    if shape == "chain":
+        assert {one.shape for one in got.rounds} == {"chain"}
+        assert {one.drafter for one in got.rounds} <= {"dflash2", "mtp", "lookup", "off"}
+    expect_same_context(talk, got)
 
 
 def fresh_context(talk, record) -> DflashRows:

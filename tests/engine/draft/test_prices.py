@@ -4,10 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.draft.prices import DOUBT, ROW_CLASSES, Prices, PriceTable, shipped_prices
+from engine.draft.price_table import PriceTable
+from engine.draft.prices import DOUBT, ROW_CLASSES, Prices
 from kernels.common.tree import MAX_NODES
 
-TABLE = PriceTable("fp8_block", (1, 4, 16, 32), (6.0, 9.0, 15.0, 31.0), 1024, 0.5, 0.25)
+TABLE = PriceTable(
+    "fp8_block", (1, 4, 16, 32), (1024, 3072), ((6.0, 9.0, 15.0, 31.0), (7.0, 10.0, 17.0, 35.0)),
+    (1, 2), (0.25, 0.5), tree_ms=((6.0, 10.0, 17.0, 34.0), (7.0, 11.0, 19.0, 38.0)), block_ms=2.0,
+)  # fmt: skip
 
 
 def at(prices: Prices, rows: int, context_tokens: int = 1024) -> float:
@@ -19,15 +23,14 @@ def timed(prices: Prices, rows: int, ms: float, times: int = 1, context_tokens: 
         prices.observe(rows, context_tokens, 0, {"draft": 0.0, "verify": ms})
 
 
-def test_rows_between_two_that_were_timed_cost_in_proportion():
+def test_prices_are_those_of_the_table_until_a_round_says_otherwise():
     prices = Prices(TABLE)
-    assert [at(prices, rows) for rows in (1, 2, 4, 8, 16, 24, 32)] == [6, 7, 9, 11, 15, 23, 31]
-
-
-def test_a_context_costs_what_its_bytes_cost():
-    prices = Prices(TABLE)
-    assert at(prices, 4, 0) == at(prices, 4, 1024) == 9
-    assert at(prices, 4, 1024 + 2048) == 10
+    for context_tokens in (0, 1024, 2000, 9000):
+        for branches in (False, True):
+            assert prices.verify_ms(context_tokens, branches=branches) == pytest.approx(
+                [TABLE.verify(rows, context_tokens, branches=branches) for rows in ROW_CLASSES]
+            )
+    assert prices.block_ms() == TABLE.block_ms
 
 
 def test_a_draft_costs_its_steps():
@@ -74,6 +77,13 @@ def test_a_growing_context_is_not_taken_for_a_slower_machine():
     assert at(prices, 4) == pytest.approx(9)
 
 
+def test_a_tree_is_not_taken_for_a_slower_machine():
+    prices = Prices(TABLE)
+    for _ in range(5):
+        prices.observe(16, 1024, 0, {"draft": 0.0, "verify": 17.0}, branches=True)
+    assert at(prices, 16) == pytest.approx(15)
+
+
 def test_rows_between_classes_teach_nothing():
     prices = Prices(TABLE)
     timed(prices, 9, 900.0, times=9)
@@ -88,6 +98,16 @@ def test_steps_are_priced_without_the_hosts_part_of_a_draft():
     for _ in range(3):
         prices.observe(4, 0, 2, {"draft": 1.1, "verify": 9.0})
     assert prices.draft_ms() == pytest.approx([0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5])
+
+
+def test_a_block_is_learned_where_it_drafted_alone():
+    prices = Prices(TABLE)
+    for _ in range(3):
+        prices.observe(1, 0, 0, {"draft": 0.5, "verify": 6.0})
+    for steps, ms in ((0, 4.5), (0, 4.5), (0, 4.5), (3, 90.0), (3, 90.0)):
+        prices.observe(8, 0, steps, {"draft": ms, "verify": 9.0}, with_block=True)
+    assert prices.block_ms() == pytest.approx(4)
+    assert prices.draft_ms()[3] == TABLE.draft(3)
 
 
 def test_frozen_prices_learn_nothing():
@@ -107,30 +127,9 @@ def test_more_rows_or_steps_never_cost_less_whatever_was_measured(rounds, contex
     prices = Prices(TABLE)
     for one in rounds:
         prices.observe(*one)
-    for ladder in (prices.verify_ms(context_tokens), prices.draft_ms()):
+    trees = prices.verify_ms(context_tokens, branches=True)
+    for ladder in (prices.verify_ms(context_tokens), trees, prices.draft_ms()):
         assert ladder == sorted(ladder)
-
-
-@pytest.mark.parametrize("gpu", ["sm_90", "sm_121"])
-@pytest.mark.parametrize("weight_format", ["nvfp4", "fp8_block", "bf16"])
-def test_shipped_tables_climb_and_say_where_they_come_from(gpu, weight_format):
-    table = shipped_prices(gpu, weight_format)
-    assert table is not None
-    assert len(table.rows) == len(table.verify_ms) > 1
-    assert list(table.rows) == sorted(set(table.rows))
-    assert list(table.verify_ms) == sorted(table.verify_ms)
-    guessed = {one.split(":")[0] for one in table.estimated}
-    assert {"mtp_ms", "context_ms"} <= guessed <= {"mtp_ms", "context_ms", "verify_ms"}
-    assert ("verify_ms" in guessed) == (table.source == "not measured")
-
-
-def test_an_h200_costs_what_it_was_measured_to_cost():
-    prices = Prices(shipped_prices("sm_90", "nvfp4"))
-    assert [at(prices, rows) for rows in (1, 4, 16, 32)] == [6.1, 6.7, 9.2, 16.2]
-
-
-def test_an_unknown_gpu_or_format_has_no_table():
-    assert shipped_prices("sm_80", "bf16") is shipped_prices("sm_90", "int3") is None
 
 
 def test_classes_reach_the_largest_tree():

@@ -1,21 +1,20 @@
 """The routed drafter in a turn: rounds say who drafted, and teach what drafting is worth."""
 
-from dataclasses import replace
-
 import pytest
 
 from engine.compute_path import ComputePath
 from engine.draft.calibration import Calibration
-from engine.draft.prices import Prices, PriceTable
+from engine.draft.price_table import PriceTable, shipped_prices
+from engine.draft.prices import Prices
 from engine.draft.routed import Routing
 from engine.model.packing import Launching
-from engine.open import routing_of
 from engine.profile import load_profiles
+from engine.routing import routing_of
 from engine.settings.declared import DraftSettings
 from engine.types import Request, Sampling
 from tests.fakes.model import FakeModel, local_engine, run, write_text_files
 
-CHEAP_ROWS = PriceTable("bf16", (1, 32), (10.0, 11.0), 1024, 0.0, 0.5)
+CHEAP_ROWS = PriceTable("bf16", (1, 32), (1024,), ((10.0, 11.0),), (1, 2), (0.5, 1.0))
 PROMPT = tuple(range(40, 50))
 
 
@@ -78,7 +77,9 @@ def test_what_was_learned_is_forgotten_with_its_conversation(folder):
     """What is drafted never depends on an earlier conversation."""
     engine = routed_engine(folder, lambda _: 0)
     fresh = [(one.rows, one.drafter) for one in ask(engine).rounds]
-    assert engine._memory.calibration.mtp_chances() != Calibration(7).mtp_chances()
+    assert engine._memory.calibration.chain_chances("mtp") != Calibration({"mtp": 7}).chain_chances(
+        "mtp"
+    )
     ask(engine, (90, 80, 70))
     assert [(one.rows, one.drafter) for one in ask(engine).rounds] == fresh
 
@@ -87,9 +88,9 @@ def test_prices_are_those_of_the_context_that_is_held(folder):
     asked: list[int] = []
 
     class Spied(Prices):
-        def verify_ms(self, context_tokens):
-            asked.append(context_tokens)
-            return super().verify_ms(context_tokens)
+        def verify_ms(self, context_tokens, *, branches=False):
+            asked.extend([] if branches else [context_tokens])
+            return super().verify_ms(context_tokens, branches=branches)
 
     routing = Routing(Spied(CHEAP_ROWS, learns=False), max_steps=7)
     rounds = ask(local_engine(FakeModel(counting, guess=counting), folder, routing=routing)).rounds
@@ -109,9 +110,10 @@ def test_routed_rounds_correct_the_machines_prices_and_others_do_not(folder):
     assert prices.verify_ms(0) != Prices(CHEAP_ROWS).verify_ms(0)
 
 
-def routed_here(launching, *, router=True):
+def routed_here(launching, *, router=True, table="shipped"):
+    table = shipped_prices("sm_90", "fp8_block") if table == "shipped" else table
     profile = load_profiles()["fp8"]
-    return routing_of(DraftSettings(router=router), ComputePath(launching), profile)
+    return routing_of(DraftSettings(router=router), ComputePath(launching), profile, table)
 
 
 def test_rounds_are_routed_where_rows_are_computed_together_at_known_prices():
@@ -119,7 +121,7 @@ def test_rounds_are_routed_where_rows_are_computed_together_at_known_prices():
     routing = routed_here(hopper)
     assert routing is not None
     assert routing.max_steps == 7
-    assert routing.prices.verify_ms(0)[0] == 8.2
+    assert routing.prices.table == shipped_prices("sm_90", "fp8_block")
     assert routed_here(hopper, router=False) is None
-    assert routed_here(replace(hopper, capability=(8, 0))) is None
+    assert routed_here(hopper, table=None) is None
     assert routed_here(None) is None

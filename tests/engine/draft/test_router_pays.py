@@ -8,22 +8,28 @@ import pytest
 
 from engine.draft.calibration import Calibration
 from engine.draft.ngrams import NgramIndex
-from engine.draft.prices import Prices, PriceTable, shipped_prices
-from engine.draft.router import Router
+from engine.draft.price_table import PriceTable, shipped_prices
+from engine.draft.prices import Prices
+from engine.draft.router import Proposal, Router
 
 NUM_TOKENS = 1500
 H200 = shipped_prices("sm_90", "nvfp4")
-DEAR_ROWS = PriceTable("nvfp4", (1, 4, 16, 32), (60.0, 90.0, 300.0, 700.0), 1024, 0.0, 3.0)
+DEAR_ROWS = PriceTable(
+    "nvfp4", (1, 4, 16, 32), (1024,), ((60.0, 90.0, 300.0, 700.0),), (1, 2), (3.0, 6.0)
+)
+DRAFTED = ("mtp", "dflash2")
+PLACES = 15
 FIXED = (("off", 0), ("mtp", 1), ("mtp", 3), ("mtp", 7), ("lookup", 7), ("lookup", 15))
 
 
 @dataclass(frozen=True)
 class World:
-    """A text, ``passages`` of its prompt repeated or not, and a head of some skill."""
+    """A text, ``passages`` of its prompt repeated or not, and a head and a block of some skill."""
 
     passages: bool
     skill: float
     prices: PriceTable
+    block_skill: float = 0.0
 
     def texts(self) -> tuple[list[int], list[int]]:
         draw = random.Random(0)
@@ -47,13 +53,14 @@ class Run:
         self.position = self.ms = 0
         self.draw = random.Random(1)
 
-    def guess(self, num_steps):
-        truth = self.answer[self.position : self.position + num_steps]
-        return [one if self.draw.random() < self.world.skill else -1 for one in truth]
+    def guess(self, drafter: str, num_tokens: int) -> list[int]:
+        truth = self.answer[self.position : self.position + num_tokens]
+        skill = self.world.skill if drafter == "mtp" else self.world.block_skill
+        return [one if self.draw.random() < skill else -1 for one in truth]
 
-    def round(self, token_ids, parents, num_steps) -> tuple[list[int], dict[str, float]]:
+    def round(self, chosen: Proposal) -> tuple[list[int], dict[str, float]]:
         """Verify; what was committed, and how long it took."""
-        ways = zip(parents, token_ids, strict=True)
+        ways = zip(chosen.parents, chosen.token_ids, strict=True)
         rows = {way: row for row, way in enumerate(ways, start=1)}
         row: int | None = 0
         committed: list[int] = []
@@ -63,9 +70,12 @@ class Run:
         self.index.extend(committed)
         self.position += len(committed)
         prices = self.world.prices
-        ms = {"draft": num_steps * prices.mtp_ms, "verify": prices.verify(len(token_ids) + 1)}
-        self.ms += sum(ms.values())
-        return committed, ms
+        draft_ms = prices.draft(chosen.num_steps) if chosen.num_steps else 0.0
+        draft_ms += prices.block_ms if chosen.with_block else 0.0
+        is_tree = chosen.parents != tuple(range(len(chosen.parents)))
+        verify_ms = prices.verify(len(chosen.token_ids) + 1, branches=is_tree)
+        self.ms += draft_ms + verify_ms
+        return committed, {"draft": draft_ms, "verify": verify_ms}
 
     @property
     def tok_s(self) -> float:
@@ -74,12 +84,18 @@ class Run:
 
 def routed(world: World, believed: PriceTable) -> float:
     run, prices = Run(world), Prices(believed)
-    router = Router(prices, Calibration(7), max_steps=7, branches=True)
+    places = PLACES if world.prices.block_ms else 0
+    drafters = {"mtp": 7, **({"dflash2": places} if places else {})}
+    router = Router(prices, Calibration(drafters), max_steps=7, max_places=places, branches=True)
     while run.position < NUM_TOKENS:
         chosen = router.propose(run.index.endings(31)[:4], 0, 31, run.guess)
-        committed, ms = run.round(chosen.token_ids, chosen.parents, chosen.num_steps)
+        committed, ms = run.round(chosen)
         router.learn(committed)
-        prices.observe(len(chosen.token_ids) + 1, 0, chosen.num_steps, ms)
+        prices.observe(
+            len(chosen.token_ids) + 1, 0, chosen.num_steps, ms,
+            branches=chosen.parents != tuple(range(len(chosen.parents))),
+            with_block=chosen.with_block,
+        )  # fmt: skip
     return run.tok_s
 
 
@@ -88,8 +104,11 @@ def fixed(world: World, drafter: str, num_tokens: int) -> float:
     run = Run(world)
     while run.position < NUM_TOKENS:
         found = run.index.continuations(num_tokens) if drafter == "lookup" else []
-        chain = run.guess(num_tokens) if drafter == "mtp" else (found or [()])[0]
-        run.round(chain, range(len(chain)), len(chain) if drafter == "mtp" else 0)
+        chain = run.guess(drafter, num_tokens) if drafter in DRAFTED else (found or [()])[0]
+        num_steps = len(chain) if drafter == "mtp" else 0
+        with_block = drafter == "dflash2"
+        parents = tuple(range(len(chain)))
+        run.round(Proposal(tuple(chain), parents, drafter, num_steps, with_block, 0.0, 0.0))
     return run.tok_s
 
 
@@ -100,6 +119,23 @@ def test_no_fixed_drafter_is_faster(prices, passages, skill):
     """5 % is what it may cost, in 1,500 tokens, to find out which one is right."""
     world = World(passages, skill, prices)
     assert routed(world, prices) > 0.95 * max(fixed(world, *one) for one in FIXED)
+
+
+@pytest.mark.parametrize("block_ms", [1.0, 3.0])
+@pytest.mark.parametrize("block_skill", [0.0, 0.6, 0.95])
+@pytest.mark.parametrize("skill", [0.0, 0.9])
+def test_neither_is_with_a_block_whoever_knows_more(skill, block_skill, block_ms):
+    """The head and the block are one round's choice; the one that rests is not forgotten."""
+    world = World(True, skill, replace(H200, block_ms=block_ms), block_skill)
+    block = [("dflash2", number) for number in (3, 7, PLACES)]
+    assert routed(world, world.prices) > 0.95 * max(fixed(world, *one) for one in (*FIXED, *block))
+
+
+def test_a_block_and_lookup_share_rounds():
+    world = World(True, 0.0, replace(H200, block_ms=1.0), 0.9)
+    assert routed(world, world.prices) > 1.2 * max(
+        fixed(world, *one) for one in (*FIXED, ("dflash2", 7), ("dflash2", PLACES))
+    )
 
 
 def test_where_texts_mix_copies_and_news_it_beats_each_of_them():
@@ -118,6 +154,8 @@ def test_wrong_prices_are_mended_by_the_rounds(passages, skill):
 def test_prices_that_are_wrong_alike_cost_nothing():
     world = World(passages=True, skill=0.6, prices=H200)
     doubled = replace(
-        H200, verify_ms=tuple(2 * ms for ms in H200.verify_ms), mtp_ms=2 * H200.mtp_ms
+        H200,
+        chain_ms=tuple(tuple(2 * ms for ms in one) for one in H200.chain_ms),
+        draft_ms=tuple(2 * ms for ms in H200.draft_ms),
     )
     assert routed(world, doubled) > 0.98 * routed(world, H200)

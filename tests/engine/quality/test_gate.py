@@ -33,13 +33,6 @@ SETTINGS = Settings(model=ModelSettings(device="cpu", threads=1))
 TEXTS = (Text("one", "the quick brown fox " * 12), Text("other", "def f(x): return x\n" * 8))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _same_threads_afterwards():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     """The same model as it is, moved by a little, and another one."""

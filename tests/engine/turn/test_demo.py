@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine.draft.prices import Prices, shipped_prices
+from engine.draft.price_table import shipped_prices
+from engine.draft.prices import Prices
 from engine.draft.routed import Routing
 from engine.locate import Choice
 from engine.open import open_engine

@@ -8,7 +8,8 @@ from functools import cache
 import pytest
 import torch
 
-from engine.draft.prices import ROW_CLASSES, Prices, PriceTable
+from engine.draft.price_table import PriceTable
+from engine.draft.prices import ROW_CLASSES, Prices
 from engine.draft.routed import Routing
 from engine.model.config import SHAPE_DEMO
 from engine.model.footprint import round_bytes, weight_bytes
@@ -17,6 +18,8 @@ from engine.open import HELD_FORMATS
 from engine.turn.traffic import WalkTraffic
 from engine.types import Request, Sampling
 from tests.fakes.model import local_engine, run, write_text_files
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 NUM_TOKENS = 96
 GREEDY = Sampling(temperature=0.0)
@@ -38,14 +41,6 @@ DRAFTING = [
         for shape in ("chain", "tree")
     ),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +118,7 @@ def test_drafting_changes_no_bit(plain, drafted, prompt, sampling, drafter, shap
 @pytest.fixture(scope="module")
 def routed(engine):
     """The same engine, its rounds routed as if rows were nearly free and never timed."""
-    table = PriceTable("bf16", (1, 32), (10.0, 20.0), 1024, 0.0, 0.1)
+    table = PriceTable("bf16", (1, 32), (1024,), ((10.0, 20.0),), (1, 2), (0.1, 0.2))
     routing = Routing(Prices(table, learns=False), max_steps=7)
     machine = engine._machine
 

@@ -10,7 +10,6 @@ import torch
 from engine.draft.draft import Draft
 from engine.model.config import SHAPE_DEMO
 from engine.model.footprint import kv_bytes_per_token, record_bytes, state_bytes, tail_bytes
-from engine.model.graphs import launch_all
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
 from engine.profile import Formats
@@ -221,7 +220,7 @@ class Recorded:
 
     def replay(self):
         self.num_replays += 1
-        launch_all(self.launch)
+        self.launch()
 
 
 def test_a_graph_serves_every_later_round_of_its_shape(model, plain, monkeypatch):

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernels.common.round import MAX_ROWS
 from kernels.common.tree import (
     MAX_KEPT,
-    MAX_NODES,
     TreeTables,
     depth_first,
     plan_chain,
@@ -20,7 +20,7 @@ from kernels.common.tree import (
 @st.composite
 def trees(draw: st.DrawFn) -> tuple[int, ...]:
     """Any tree of up to 32 rows, in the order that kernels ask for."""
-    count = draw(st.integers(1, MAX_NODES))
+    count = draw(st.integers(1, MAX_ROWS))
     parents = [-1, *(draw(st.integers(0, row - 1)) for row in range(1, count))]
     return reordered(parents)
 

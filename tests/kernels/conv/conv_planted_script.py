@@ -29,4 +29,4 @@ def red(subject: str) -> list[str]:
     return [name for name in PROOFS if proofs.DEVICE_CODE[name](op, case, "cpu")]
 
 
-report(("kernels.conv.kernel",), red)
+report(("kernels.conv.kernel", "kernels.conv.prefill_kernel"), red)

@@ -1,9 +1,8 @@
-"""The family is green without a GPU, torch path and interpreted kernels, and its paths agree."""
+"""The paths of the family agree, and its arguments are refused in words."""
 
 import pytest
 import torch
 
-from engine.check.run import render, run_checks
 from kernels.common.compare import different_bits
 from kernels.common.problem import ModelSizes
 from kernels.conv import conv_fold, conv_gates, conv_prefill
@@ -15,12 +14,6 @@ from kernels.conv.timed import timed
 from kernels.delta import reference as delta
 
 SIZES = ModelSizes("27b", 5120, 17408, 248320, 24, 4, 256, 16, 48, 128, 128, 4)
-
-
-def test_the_family_is_green_on_a_cpu():
-    report = run_checks(["conv"], "cpu")
-    assert report.ok, render(report)
-    assert {finding.build for finding in report.findings} == {"torch", "interpreter"}
 
 
 @pytest.fixture

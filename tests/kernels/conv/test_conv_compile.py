@@ -4,15 +4,15 @@ from functools import cache
 
 import pytest
 
-from kernels.common.compile import Binary, compile_kernel
-from kernels.common.shared_memory import MAX_SHARED_BYTES
-from kernels.conv import kernel
+from kernels.common.compile import Binary
+from kernels.conv import kernel, prefill_kernel
 from kernels.conv.op import FOLD_LANES, warps_of
 from kernels.conv.prefill import PREFILL_ROWS
+from tests.kernels.compiling import assert_fits, assert_ieee, compile_launch
 
 KERNELS = {
     "conv_gates": kernel.conv_gates_kernel,
-    "conv_prefill": kernel.conv_prefill_kernel,
+    "conv_prefill": prefill_kernel.conv_prefill_kernel,
     "conv_fold": kernel.conv_fold_kernel,
 }
 CAPABILITIES = (90, 121)
@@ -22,23 +22,16 @@ HEADS = ((16, 48), (16, 32), (16, 16), (1, 3))
 INTEGERS = ("length_ptr", "parity_ptr", "num_pending_ptr", "pending_rows_ptr", "parents_ptr")
 
 
-def type_of(name: str, op: str) -> str:
-    if not name.endswith("_ptr"):
-        return "i32"
-    if name in INTEGERS:
-        return "*i32"
-    if name == "weight_ptr":
-        return "*i64"
-    wide = {"decay_rate_ptr", "dt_bias_ptr"}
-    wide |= {"conv_gates": {"k_ptr", "decay_ptr", "q_ptr", "beta_ptr"}}.get(op, {"g_ptr"})
-    return "*fp32" if name in wide else "*bf16"
+def types_of(op: str) -> dict[str, str]:
+    wide = ("decay_rate_ptr", "dt_bias_ptr")
+    wide += ("k_ptr", "decay_ptr", "q_ptr", "beta_ptr") if op == "conv_gates" else ("g_ptr",)
+    return dict.fromkeys(INTEGERS, "*i32") | dict.fromkeys(wide, "*fp32") | {"weight_ptr": "*i64"}
 
 
 @cache
 def compiled(
     op: str, heads: tuple[int, int], capability: int, rows: int = 32, overlap: bool = False
 ) -> Binary:
-    names = KERNELS[op].arg_names
     common = {
         "KEY_HEADS": heads[0],
         "VALUE_HEADS": heads[1],
@@ -51,12 +44,11 @@ def compiled(
         "conv_prefill": ({**common, "ROWS": PREFILL_ROWS, "HAS_LENGTH": True}, 4),
         "conv_fold": ({"WIDTH": (2 * heads[0] + heads[1]) * 128, "LANES": FOLD_LANES}, 4),
     }[op]  # fmt: skip
-    signature = {name: type_of(name, op) for name in names}
-    aligned = [name for name in names if name.endswith("_ptr") or name.startswith("stride_")]
-    if heads == (1, 3) and "stride_ab_row" in aligned:
-        aligned.remove("stride_ab_row")
     options = {"num_warps": num_warps, "enable_fp_fusion": False, "launch_pdl": overlap}
-    return compile_kernel(KERNELS[op], signature, constants, options, capability, aligned)
+    unaligned = ("stride_ab_row",) if heads == (1, 3) else ()
+    return compile_launch(
+        KERNELS[op], constants, options, capability, types_of(op), unaligned=unaligned
+    )
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
@@ -65,17 +57,13 @@ def compiled(
     ("op", "rows"), [("conv_gates", 1), ("conv_gates", 32), ("conv_prefill", 32), ("conv_fold", 32)]
 )
 def test_a_kernel_compiles_without_spills(op, rows, heads, capability):
-    binary = compiled(op, heads, capability, rows)
-    usage = binary.usage()
-    assert binary.shared_bytes <= MAX_SHARED_BYTES[capability]
-    assert usage["STACK"] == usage["LOCAL"] == binary.spill_bytes() == 0
+    assert_fits(compiled(op, heads, capability, rows))
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("op", ["conv_gates", "conv_prefill"])
 def test_no_step_is_contracted_approximate_or_flushed(op, capability):
-    ptx = compiled(op, (16, 48), capability).ptx
-    assert [word for word in ("fma.", "approx", ".ftz", "div.full") if word in ptx] == []
+    assert_ieee(compiled(op, (16, 48), capability))
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)

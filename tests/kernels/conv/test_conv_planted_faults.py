@@ -8,6 +8,10 @@ MODEL = "bits of the model"
 TRUTH = "within tolerance of fp64"
 LAW = "law"
 
+ROUND = "kernels.conv.kernel"
+MODULES = {"prefill": "kernels.conv.prefill_kernel"}
+"""Where the faults of a subject are planted that runs no kernel of a round."""
+
 FAULTS = [
     # name, case, what the source says, what it is made to say, a proof that must turn red
     ("nothing changed", "gates", "num_pending + place", "num_pending + place", None),
@@ -60,7 +64,10 @@ NAMES = [name for name, *_ in FAULTS]
 @pytest.fixture(scope="module")
 def red(plant) -> dict[str, list[str]]:
     """The proofs that turned red, by fault, from one process that interprets."""
-    faults = [{"name": n, "subject": c, "old": o, "new": w} for n, c, o, w, _ in FAULTS]
+    faults = [
+        {"name": n, "subject": c, "old": o, "new": w, "module": MODULES.get(c, ROUND)}
+        for n, c, o, w, _ in FAULTS
+    ]
     return plant(Path(__file__).with_name("conv_planted_script.py"), faults)
 
 

@@ -4,10 +4,11 @@ from functools import cache
 
 import pytest
 
-from kernels.common.compile import Binary, compile_kernel
+from kernels.common.compile import Binary
 from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.delta.prefill_kernel import delta_chunk_kernel, delta_scan_kernel
 from kernels.delta.prefill_tile import PrefillTile, of_capability
+from tests.kernels.compiling import compile_launch
 
 SPILL_BYTES = {90: 192, 121: 0}
 """On an H200 the walk with 64 columns and 4 warps spills a little and is the fastest even so."""
@@ -19,15 +20,12 @@ KERNELS = {"chunk": delta_chunk_kernel, "scan": delta_scan_kernel}
 @cache
 def compiled(which: str, tile: PrefillTile, capability: int, heads_a_key: int = 3) -> Binary:
     kernel = KERNELS[which]
-    names = kernel.arg_names
-    signature = {name: "*bf16" if name.endswith("_ptr") else "i32" for name in names}
-    signature |= dict.fromkeys(FP32, "*fp32") | {"scale": "fp32"}
-    aligned = [name for name in names if name.endswith("_ptr") or name.startswith("stride_")]
+    types = dict.fromkeys(FP32, "*fp32") | {"scale": "fp32"}
     if which == "chunk":
         constants, options = tile.chunk_constants(heads_a_key), tile.chunk_options()
     else:
         constants, options = tile.scan_constants(heads_a_key), tile.scan_options()
-    return compile_kernel(kernel, signature, constants, options, capability, aligned)
+    return compile_launch(kernel, constants, options, capability, types)
 
 
 @pytest.mark.parametrize("heads_a_key", [1, 3])

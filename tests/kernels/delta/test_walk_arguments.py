@@ -6,7 +6,8 @@ import itertools
 import pytest
 import torch
 
-from kernels.common.tree import MAX_KEPT, MAX_NODES, depth_first, plan_tree
+from kernels.common.round import MAX_ROWS
+from kernels.common.tree import MAX_KEPT, depth_first, plan_tree
 from kernels.delta import walk
 from kernels.delta.fold import delta_fold
 from kernels.delta.problems import bush
@@ -19,7 +20,7 @@ HEADS = {"key_heads": 2, "value_heads": 6, "key_dim": 32, "value_dim": 16}
 
 def arguments(num_rows: int = 3) -> dict:
     record = DeltaRecord.allocate(1, channels=8, **HEADS, device="cpu")
-    rows, one = torch.zeros(MAX_NODES, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    rows, one = torch.zeros(MAX_ROWS, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
     return {
         "q": torch.zeros(num_rows, 2, 32), "v": torch.zeros(num_rows, 6, 16).bfloat16(),
         "beta": torch.zeros(num_rows, 6), "state": torch.zeros(6, 32, 16),
@@ -47,7 +48,7 @@ def test_most_kept_is_what_the_hungriest_tree_keeps(num_rows):
 def test_a_bush_keeps_the_most_of_all_trees_and_none_more_than_the_plan_allows():
     for num_rows in (3, 7, 15, 31):
         assert 1 + max(bush(num_rows).saves) == most_kept(num_rows)
-    assert most_kept(MAX_NODES) <= MAX_KEPT
+    assert most_kept(MAX_ROWS) <= MAX_KEPT
 
 
 def test_heads_of_whole_tiles_fit():

@@ -2,11 +2,10 @@
 
 import pytest
 
-from kernels.common.compile import compile_kernel
 from kernels.common.logit_rows import CHUNK, GROUP, MAX_TOP, lanes_of, num_chunks, num_groups
-from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.head import kernel
 from kernels.head.launch import CHUNK_OPTIONS, CHUNK_PAIRS, ROW_OPTIONS, TOP_OPTIONS
+from tests.kernels.compiling import assert_fits, compile_launch
 
 VOCABULARY = 248_320
 CHUNKS = lanes_of(num_chunks(VOCABULARY))
@@ -34,12 +33,4 @@ LAUNCHES = {
 @pytest.mark.parametrize("launch", LAUNCHES)
 def test_a_launch_compiles_without_spills(launch, capability):
     function, options, constants = LAUNCHES[launch]
-    names = function.arg_names
-    signature = {
-        name: POINTERS.get(name, "*i32") if name.endswith("_ptr") else "i32" for name in names
-    }
-    aligned = [name for name in names if name.endswith("_ptr") or name.startswith("stride_")]
-    binary = compile_kernel(function, signature, constants, options, capability, aligned)
-    usage = binary.usage()
-    assert binary.shared_bytes <= MAX_SHARED_BYTES[capability]
-    assert usage["STACK"] == usage["LOCAL"] == binary.spill_bytes() == 0
+    assert_fits(compile_launch(function, constants, options, capability, POINTERS, pointer="*i32"))

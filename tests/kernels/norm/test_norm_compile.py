@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kernels.common.compile import Binary, compile_kernel
-from kernels.common.shared_memory import MAX_SHARED_BYTES
+from kernels.common.compile import Binary
 from kernels.norm import NormTile, kernel, tile
+from tests.kernels.compiling import assert_fits, assert_ieee, compile_launch
 
 KERNELS = {
     "rms_norm": kernel.rms_norm_kernel,
@@ -16,7 +16,6 @@ KERNELS = {
     "gated_rms_norm": kernel.gated_rms_norm_kernel,
 }
 CAPABILITIES = (90, 121)
-POINTER_TYPE = "*bf16"
 ROWS = sorted(
     {
         (row["op"], row["width"], NormTile(row["num_warps"], row["rows_per_program"]))
@@ -37,21 +36,12 @@ def compiled(
     *,
     overlap: bool = False,
 ) -> Binary:
-    names = KERNELS[op].arg_names
     constants = chosen.constants(width)
     if op == "gated_rms_norm":
         constants["ROUND_PRODUCT"] = weight == "*bf16"
     constants["OVERLAP"] = overlap
-    signature = {name: "*bf16" if name.endswith("_ptr") else "i32" for name in names}
-    signature |= {"eps": "fp32", "weight_ptr": weight}
-    aligned = [name for name in names if name.endswith("_ptr") or name.startswith("stride_")]
-    return compile_kernel(KERNELS[op], signature, constants, chosen.options(), capability, aligned)
-
-
-def assert_fits(binary: Binary) -> None:
-    usage = binary.usage()
-    assert binary.shared_bytes <= MAX_SHARED_BYTES[binary.capability]
-    assert usage["STACK"] == usage["LOCAL"] == binary.spill_bytes() == 0
+    types = {"eps": "fp32", "weight_ptr": weight}
+    return compile_launch(KERNELS[op], constants, chosen.options(), capability, types)
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
@@ -84,5 +74,4 @@ def test_hidden_rows_move_sixteen_bytes_an_instruction(op, capability):
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize(("op", "width"), [("rms_norm", 5120), ("gated_rms_norm", 128)])
 def test_no_step_is_contracted_approximate_or_flushed(op, width, capability):
-    ptx = compiled(op, width, tile.default(width), capability).ptx
-    assert [word for word in ("fma.", "approx", ".ftz", "div.full") if word in ptx] == []
+    assert_ieee(compiled(op, width, tile.default(width), capability))

@@ -3,10 +3,9 @@
 import pytest
 
 from kernels.common import logit_rows
-from kernels.common.compile import compile_kernel
-from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.sample import accept_kernel, draw_kernel, launch, logits_kernel, search_kernel
 from kernels.sample import top_kernel as top
+from tests.kernels.compiling import assert_fits, compile_launch
 
 VOCABULARY = 248_320
 CHUNKS = logit_rows.lanes_of(logit_rows.num_chunks(VOCABULARY))
@@ -49,11 +48,4 @@ for penalised in (0, 1):
 @pytest.mark.parametrize("launched", LAUNCHES)
 def test_a_launch_compiles_without_spills(launched, capability):
     function, options, constants = LAUNCHES[launched]
-    names = function.arg_names
-    signature = {
-        name: POINTERS.get(name, "*i32") if name.endswith("_ptr") else "i32" for name in names
-    }
-    aligned = [name for name in names if name.endswith("_ptr") or name.startswith("stride_")]
-    binary = compile_kernel(function, signature, constants, options, capability, aligned)
-    assert binary.shared_bytes <= MAX_SHARED_BYTES[capability]
-    assert binary.spill_bytes() == 0
+    assert_fits(compile_launch(function, constants, options, capability, POINTERS, pointer="*i32"))
