@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from engine.bench.model import draw_model
 from engine.compute_path import choose_compute_path
-from engine.draft.prices import Prices, shipped_prices
+from engine.draft.price_table import shipped_prices
+from engine.draft.prices import Prices
 from engine.draft.routed import Routing
 from engine.locate import Choice
 from engine.model.memory import MemoryPlan, plan_serving
