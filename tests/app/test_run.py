@@ -148,7 +148,7 @@ def test_refusals_are_sentences_with_their_codes(scripted, qwen38):
         (("run", "hi", "--set", "sampling.temprature=1"), 2, b"Did you mean"),
         (("run", "hi", "--set", "nonsense"), 2, b"names no value"),
         (("run", "hi", "--nonsense"), 2, b"No such option"),
-        (("run", "hi", "--ids", "ids.txt"), 2, b"no prompt, --system or --no-thinking goes"),
+        (("run", "hi", "--ids", "ids.txt"), 2, b"no prompt, --system, --read or --no-thinking goes"),
     ):
         done = scripted([], *arguments)
         assert done.returncode == code, arguments
