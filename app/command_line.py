@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from app.commands import (
     bench_ab,
@@ -32,13 +33,33 @@ from app.commands import (
 )
 from app.report import BAD_USAGE, FAILED, leave_stdout, report, say, say_lines
 from app.streams import write_data
+from engine.errors import did_you_mean
 from engine.settings.declared import Settings, load_settings
 
 EPILOG = (
     "Exit codes: 0 done, 1 failed or red, 2 bad usage, 3 no model, 4 not enough memory, "
     "130 interrupted."
 )
-_PLAIN: dict[str, Any] = {"rich_markup_mode": None, "pretty_exceptions_enable": False}
+
+
+class _Commands(TyperGroup):
+    """Guesses at what was meant by our one rule."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401  typer's own types
+        try:
+            return super().resolve_command(ctx, args)
+        except typer.TyperException as error:
+            told = error.message.rstrip(".")
+            error.message = f"{told}. {did_you_mean(args[0], self.commands)}".strip()
+            raise
+
+
+_PLAIN: dict[str, Any] = {
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    "cls": _Commands,
+    "suggest_commands": False,
+}
 
 cli = typer.Typer(
     name="qwen38",
@@ -154,6 +175,10 @@ def _refuse_usage(error: typer.TyperException) -> int:
     context: typer.Context | None = getattr(error, "ctx", None)
     command = context.command_path if context else "qwen38"
     message = error.format_message()
+    if hasattr(error, "possibilities"):
+        option = str(getattr(error, "option_name", ""))
+        known = {one for each in context.command.params for one in each.opts} if context else ()
+        message = f"No such option: {option}. {did_you_mean(option, known)}".strip()
     if context and message == context.get_help():
         say_lines(message)
     else:

@@ -26,7 +26,9 @@ def text_meant(session: Session, argument: str) -> str:
     if not number.isdecimal():
         raise RequestError(f"'{number}' is no number of a code block.", "1 is the first.")
     if not blocks:
-        raise RequestError("There is no code block in that answer.")
+        raise RequestError("There is no code block in that answer.", "/copy takes all of it.")
     if not 1 <= int(number) <= len(blocks):
-        raise RequestError(f"There is no code block {number}; there are {len(blocks)}.")
+        raise RequestError(
+            f"There is no code block {number}; there are {len(blocks)}.", "1 is the first."
+        )
     return blocks[int(number) - 1]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from engine.errors import SettingsError, nearest
 from engine.settings.declared import KNOWN, Settings, build
-from engine.settings.registry import Resolved, parse
+from engine.settings.registry import Resolved, Setting, parse, plain_number
 
 SOURCE = "/set"
 
@@ -121,13 +121,14 @@ class LiveSettings:
         self.resolved[full] = Resolved(parse(one, raw, SOURCE), SOURCE)
         self.settings = build(self.resolved)
         when = " from the next conversation on" if one.when == "session" else ""
-        return f"{self.describe(full)}{when}."
+        return f"{full} is {show_value(self.resolved[full].value)} ({SOURCE}){when}."
 
     def describe(self, name: str) -> str:
-        """One setting as ``name is value (source)``."""
+        """One setting as ``name is value (source)``, with what it may be."""
         full = full_name(name)
         found = self.resolved[full]
-        return f"{full} is {show_value(found.value)} ({found.source})"
+        told = f"{full} is {show_value(found.value)} ({found.source})"
+        return f"{told}, {limits}" if (limits := limits_of(KNOWN[full])) else told
 
 
 def full_name(name: str) -> str:
@@ -151,6 +152,18 @@ def full_name(name: str) -> str:
 def raw_text(value: object) -> str:
     """A value as it is typed again: empty for none."""
     return "" if value is None else show_value(value) if isinstance(value, bool) else str(value)
+
+
+def limits_of(one: Setting) -> str:
+    """What a setting may be, as ``one of ...`` or ``from ... to ...``; empty for no limit."""
+    if one.type is bool:
+        return "one of on, off"
+    if one.choices:
+        return f"one of {', '.join(one.choices)}"
+    if not one.bounds:
+        return ""
+    low, high = one.bounds
+    return f"from {plain_number(low)} to {plain_number(high)}"
 
 
 def show_value(value: object) -> str:

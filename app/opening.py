@@ -117,7 +117,9 @@ def parse_bias(text: str) -> tuple[tuple[int, float], ...]:
                 "Write pairs between commas, such as 11:-100,13:2.5.",
             ) from None
         if token_id in pairs:
-            raise SettingsError(f"'sampling.logit_bias' names the id {token_id} twice.")
+            raise SettingsError(
+                f"'sampling.logit_bias' names the id {token_id} twice.", "Name each id once."
+            )
         pairs[token_id] = bias
     return tuple(sorted(pairs.items()))
 

@@ -6,10 +6,16 @@ import os
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from engine.errors import OutputError, RequestError
+from engine.errors import OutputError, RequestError, how_to_write
+
+
+def new_name(begins: str, ending: str) -> str:
+    """A name for a file in the working folder that was not named, with the time in it."""
+    return f"{begins}-{datetime.now().astimezone():%Y%m%d-%H%M%S}{ending}"
 
 
 def check_output(option: str, path: Path, ending: str = "") -> None:
@@ -33,7 +39,8 @@ def check_output(option: str, path: Path, ending: str = "") -> None:
     if path.exists() and not path.is_file():
         raise RequestError(f"{option} is '{path}', which is no file.", "Give another name.")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise OutputError(f"{path} cannot be written: {os.strerror(errno.EACCES)}.")
+        problem = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        raise OutputError(f"{path} cannot be written: {problem.strerror}.", how_to_write(problem))
 
 
 @contextmanager

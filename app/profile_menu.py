@@ -13,6 +13,7 @@ from app.opening import Plan, plan
 from engine.errors import CheckpointError
 from engine.locate import Choice
 from engine.profile import get_profile, load_profiles
+from engine.sizes import size_text
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
 
 if TYPE_CHECKING:
@@ -109,8 +110,8 @@ def offer_line(one: "Offer", current: str) -> str:
     name, need = one.profile.name, one.expected.need
     files = "loaded" if name == current else "here" if one.is_here else f"missing. {one.mend}"
     return (
-        f"{name}: {need.stored_bytes / 1e9:.2f} GB on disk, {need.total_bytes / 1e9:.2f} GB in "
-        f"memory of {one.expected.free_bytes / 1e9:.1f} GB free, expected "
+        f"{name}: {size_text(need.stored_bytes)} on disk, {size_text(need.total_bytes)} in "
+        f"memory of {size_text(one.expected.free_bytes)} free, expected "
         f"{rate_text(one.expected)} tok/s, files {files}"
     )
 

@@ -47,8 +47,9 @@ _CODES: tuple[tuple[type[EngineError], int], ...] = (
 _REFUSALS = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM),
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+    *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR),
 )
-"""What a healthy program meets on a full, worn or guarded machine."""
+"""What a healthy program meets on a full, worn or guarded machine, and names that are no files."""
 
 _LINE_SIGNS = str.maketrans({"\n": "␊", "\t": "␉"})
 

@@ -7,7 +7,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-from engine.errors import RequestError, nearest
+from engine.errors import RequestError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +54,13 @@ SLASH_COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("copy", "[N] [code K]", "copy the Nth answer from the end, or its Kth code block"),
     SlashCommand("pager", "[N]", "open an answer, the Nth from the end, in your pager"),
     SlashCommand("tokens", "[on|off]", "mark each token: drafted, corrected, bonus"),
-    SlashCommand("view", "[pane|lines|off|full]", "show the instruments another way"),
-    SlashCommand("export", "[FILE]", "write the conversation as Markdown, or JSON for FILE.json"),
-    SlashCommand("trace", "[FILE]", "write the timing of this conversation, for ui.perfetto.dev"),
+    SlashCommand("view", "[pane|lines|off|full|next]", "show the instruments another way"),
+    SlashCommand(
+        "export",
+        "[FILE]",
+        "write the conversation, as Markdown or FILE.json, into this folder",
+    ),
+    SlashCommand("trace", "[FILE]", "write the timing for ui.perfetto.dev, into this folder"),
     SlashCommand("quit", "", "leave; the conversation is kept"),
 )
 
@@ -78,7 +82,7 @@ def parse_slash(line: str) -> tuple[SlashCommand, str] | None:
         return None
     name = _ALIASES.get(match[1], match[1])
     if name not in _BY_NAME:
-        hint = nearest(name, _BY_NAME)
+        hint = did_you_mean(name, _BY_NAME) or "/help lists them."
         raise RequestError(
             f"There is no command /{name}.", f"{hint} Begin with // to send it as a message."
         )

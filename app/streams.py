@@ -10,7 +10,8 @@ from typing import BinaryIO, TextIO, cast
 
 from app.report import say
 from app.visible import visible, visible_line
-from engine.errors import OutputError, RequestError
+from engine.errors import OutputError, RequestError, how_to_read, how_to_write
+from engine.sizes import size_text
 from engine.types import LoadProgressed
 
 MAX_INPUT_BYTES = 16 << 20
@@ -46,7 +47,9 @@ def write_data(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as problem:
-        raise OutputClosedError(f"stdout cannot be written: {problem.strerror}.") from None
+        raise OutputClosedError(
+            f"stdout cannot be written: {problem.strerror}.", how_to_write(problem)
+        ) from None
 
 
 def read_prompt() -> str:
@@ -55,14 +58,19 @@ def read_prompt() -> str:
     Raises:
         RequestError: stdin is closed, a terminal, too long, or holds nothing.
     """
-    data = read_bounded(stdin_bytes(), "stdin")
-    text = data.decode("utf-8", "replace")
-    if "\N{REPLACEMENT CHARACTER}" in text and b"\xef\xbf\xbd" not in data:
-        say("Some bytes of stdin are no UTF-8; the model reads a replacement sign for them.")
-    text = text.rstrip("\r\n")
+    text = decode_input(read_bounded(stdin_bytes(), "stdin"), "stdin").rstrip("\r\n")
     if not text.strip():
         raise RequestError("stdin holds no prompt.", "Pipe some text into it.")
     return text
+
+
+def decode_input(data: bytes, name: str) -> str:
+    """The text of what a person gave; bytes that are no UTF-8 are replaced, and that is said."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        say(f"Some bytes of {name} are no UTF-8; the model reads a replacement sign for them.")
+        return data.decode("utf-8", "replace")
 
 
 def stdin_bytes() -> BinaryIO:
@@ -88,7 +96,9 @@ def read_bounded(source: BinaryIO, name: str) -> bytes:
     try:
         data = source.read(MAX_INPUT_BYTES + 1)
     except OSError as problem:
-        raise RequestError(f"{name} does not read: {problem.strerror}.") from None
+        raise RequestError(
+            f"{name} does not read: {problem.strerror}.", how_to_read(problem)
+        ) from None
     if len(data) > MAX_INPUT_BYTES:
         raise RequestError(
             f"{name} holds more than {MAX_INPUT_BYTES:,} bytes, which no context takes.",
@@ -112,7 +122,7 @@ class LoadLine:
         share = step.num_bytes / max(step.total_bytes, 1)
         text = (
             f"reading {visible_line(step.file, 30)}  {share:4.0%} "
-            f"of {step.total_bytes / 1e9:.2f} GB  {step.gb_s:.2f} GB/s"
+            f"of {size_text(step.total_bytes)}  {step.gb_s:.2f} GB/s"
         )
         sys.stderr.write(f"\r{text}\x1b[K")
         sys.stderr.flush()

@@ -1,9 +1,9 @@
 """Which kernel an operation runs, and why: one pure function of device, rows and settings.
 
 What is decided while the program runs is decided here, or by what is called from here: the path
-and its switches by `engine.compute_path`, a product's kernel by `engine.model.packed.way_of`. The
-other operations have one kernel a path, whatever the rows; the names below are theirs, and a test
-watches the engine call them.
+and its switches by `engine.compute_path`, a product's kernel by `engine.model.packed.way_of`, where
+a round norms and gates by `kernels.delta.gate.GATED_FROM`. The other operations have one kernel a
+path, whatever the rows; the names below are theirs, and a test watches the engine call them.
 """
 
 from collections.abc import Mapping
@@ -15,17 +15,23 @@ from engine.model.packed import crossovers_of, way_of
 from engine.settings.declared import KernelSettings
 from kernels.common.nvrtc import architecture
 from kernels.common.round import MAX_ROWS
+from kernels.delta.gate import GATED_FROM
 from kernels.linear.skinny_launch import has_converter
 
 Operation = Literal[
     "path", "launch", "overlap",
-    "embed", "norm", "gated norm", "product", "silu x up", "head",
-    "convolve a round", "delta rule of a round", "prepare heads of a round",
-    "attention of a round", "choice of a round",
-    "convolve a chunk", "delta rule of a chunk", "prepare heads of a chunk",
-    "attention of a chunk", "gate attention of a chunk",
+    "embed", "norm", "product", "silu x up", "head",
+    "multiply gates of a round", "convolve a round", "delta rule of a round",
+    "gated norm of a round", "prepare heads of a round", "attention of a round",
+    "choice of a round",
+    "convolve a chunk", "delta rule of a chunk", "gated norm of a chunk",
+    "prepare heads of a chunk", "attention of a chunk", "gate attention of a chunk",
+    "fold states", "fold tails", "close gaps of a tree",
 ]  # fmt: skip
-"""The first three are decisions about all others."""
+"""The first three are decisions about all others, the last three run between rounds."""
+
+BETWEEN: tuple[Operation, ...] = ("fold states", "fold tails", "close gaps of a tree")
+"""What a round leaves to be done; where rows are walked one by one it leaves nothing."""
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
@@ -75,13 +81,16 @@ _KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
     "norm": Chosen(
         "kernels.norm.op.add_rms_norm", "Triton", "adds to the residual stream and norms at once"
     ),
-    "gated norm": Chosen("kernels.norm.op.gated_rms_norm", "Triton", "norm and gate in one pass"),
     "silu x up": Chosen(
         "kernels.linear.silu_mul.silu_mul", "Triton", "between two products, in one pass"
     ),
     "head": Chosen(
         "kernels.linear.skinny.skinny_linear", "CUDA C++",
         "fp32 logits, 32 rows a launch: one order of sums for any number of rows",
+    ),
+    "multiply gates of a round": Chosen(
+        "kernels.conv.op.conv_gates", "Triton",
+        f"a | b of plain bf16 are multiplied in the launch that uses them; {_ONE_ROUND}",
     ),
     "convolve a round": Chosen(
         "kernels.conv.op.conv_gates", "Triton",
@@ -90,6 +99,10 @@ _KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
     "delta rule of a round": Chosen(
         "kernels.delta.walk.delta_walk", "CUDA C++",
         f"the state stays in registers and pending rows are folded in as it loads; {_ONE_ROUND}",
+    ),
+    "gated norm of a round": Chosen(
+        "kernels.delta.walk.delta_walk", "CUDA C++",
+        "the end of the delta rule's launch, where a head's outputs meet",
     ),
     "prepare heads of a round": Chosen(
         "kernels.attention.prep.attention_prep", "Triton",
@@ -109,6 +122,9 @@ _KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
     "delta rule of a chunk": Chosen(
         "kernels.delta.prefill.delta_prefill", "Triton", "chunks of 64 rows as matrix products"
     ),
+    "gated norm of a chunk": Chosen(
+        "kernels.norm.op.gated_rms_norm", "Triton", "norm and gate in one pass"
+    ),
     "prepare heads of a chunk": Chosen(
         "kernels.attention.prep.attention_prep", "Triton",
         "norms, rotates and stores queries, keys and values in one launch",
@@ -120,29 +136,52 @@ _KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
     "gate attention of a chunk": Chosen(
         "kernels.attention.reference.gate_reference", "torch", "element by element"
     ),
+    "fold states": Chosen(
+        "kernels.delta.fold.delta_fold", "CUDA C++",
+        "where a point is kept or a prompt follows; else the next round folds while it loads",
+    ),
+    "fold tails": Chosen(
+        "kernels.conv.op.conv_fold", "Triton", "with the states: the last accepted inputs"
+    ),
+    "close gaps of a tree": Chosen(
+        "kernels.attention.compact.attention_compact", "CUDA C++",
+        "moves the keys and values of accepted rows together, when a branch was accepted",
+    ),
 })  # fmt: skip
+
+_GATED_APART = Chosen(
+    "kernels.norm.op.gated_rms_norm", "Triton",
+    "in a launch of its own, under which the next product loads; the bits are those of the walk's",
+)  # fmt: skip
 
 _REFERENCE: Mapping[Operation, str] = MappingProxyType({
     "embed": "torch.nn.functional.embedding",
     "norm": "kernels.norm.op.add_rms_norm",
-    "gated norm": "kernels.norm.op.gated_rms_norm",
     "product": "kernels.linear.reference.linear_reference",
     "silu x up": "kernels.linear.silu_mul.silu_mul",
     "head": "kernels.linear.reference.logits_reference",
+    "multiply gates of a round": "kernels.linear.reference.linear_reference",
     "convolve a round": "kernels.conv.reference.conv_reference",
     "delta rule of a round": "kernels.delta.reference.delta_step_reference",
+    "gated norm of a round": "kernels.norm.op.gated_rms_norm",
     "prepare heads of a round": "kernels.attention.reference.rotate_reference",
     "attention of a round": "kernels.attention.reference.attention_reference",
     "choice of a round": "kernels.sample.reference.sample_reference",
     "convolve a chunk": "kernels.conv.reference.conv_reference",
     "delta rule of a chunk": "kernels.delta.reference.delta_chunk_reference",
+    "gated norm of a chunk": "kernels.norm.op.gated_rms_norm",
     "prepare heads of a chunk": "kernels.attention.reference.rotate_reference",
     "attention of a chunk": "kernels.attention.reference.attention_reference",
     "gate attention of a chunk": "kernels.attention.reference.gate_reference",
 })  # fmt: skip
 
-_ON_BOTH_PATHS: frozenset[Operation] = frozenset({"norm", "gated norm", "silu x up"})
-"""Their kernels have the bits of their references, so that the reference path takes them too."""
+_ON_BOTH_PATHS: Mapping[Operation, Operation] = MappingProxyType({
+    "norm": "norm",
+    "silu x up": "silu x up",
+    "gated norm of a round": "gated norm of a chunk",
+    "gated norm of a chunk": "gated norm of a chunk",
+})  # fmt: skip
+"""Kernels with the bits of their references, by what the reference path takes them for too."""
 
 _PRODUCTS: Mapping[str, tuple[str, Build]] = MappingProxyType({
     "skinny": ("kernels.linear.skinny.skinny_linear", "CUDA C++"),
@@ -183,6 +222,8 @@ def dispatch(
         way = way_of(num_rows, crossovers_of(facts.capability))
         kernel, build = _PRODUCTS[way.kernel]
         return Chosen(kernel, build, way.reason)
+    if operation == "gated norm of a round" and num_rows < GATED_FROM:
+        return _GATED_APART
     return _KERNELS[operation]
 
 
@@ -232,7 +273,9 @@ def _by_reference(operation: Operation, path: Chosen, facts: DeviceFacts) -> Cho
         return Chosen("eager", "", f"Rows run one by one. {path.reason}")
     if operation == "overlap":
         return Chosen("off", "", f"There are no kernels to overlap. {path.reason}")
+    if operation in BETWEEN:
+        return Chosen("none", "", f"Rows run one by one, and none waits. {path.reason}")
     if operation in _ON_BOTH_PATHS and facts.device == "cuda":
-        same = _KERNELS[operation]
+        same = _KERNELS[_ON_BOTH_PATHS[operation]]
         return replace(same, reason=f"{same.reason}; the bits of its reference")
     return Chosen(_REFERENCE[operation], "torch", path.reason)

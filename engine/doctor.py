@@ -26,6 +26,7 @@ from engine.model.memory import available_bytes, plan_memory
 from engine.open import choose_device
 from engine.profile import load_profiles
 from engine.settings.declared import Settings
+from engine.sizes import size_text
 from engine.text.tokenizer import Tokenizer
 from engine.tune.user_prices import Served, find_prices
 
@@ -98,7 +99,7 @@ def _cpu_name() -> str:
 def _memory() -> Finding:
     total, available = memory_bytes()
     return Finding(
-        "memory", "good", f"{total / 1e9:.1f} GB of RAM, {available / 1e9:.1f} GB available."
+        "memory", "good", f"{size_text(total)} of RAM, {size_text(available)} available."
     )
 
 
@@ -134,17 +135,17 @@ def _packages() -> Iterator[Finding]:
 
 
 def _bandwidth() -> Finding:
-    from engine.machine.measure import read_bandwidth_gbps
+    from engine.machine.measure import read_bandwidth
 
     device = "cuda" if has_cuda() else "cpu"
-    rate = read_bandwidth_gbps(device)
+    rate = read_bandwidth(device).gb_s
     return Finding("bandwidth", "good", f"Reading memory measured {rate:.1f} GB/s ({device}).")
 
 
 def _disk(topic: str, folder: Path) -> Finding:
     existing = next(one for one in (folder, *folder.parents) if one.exists())
     free = shutil.disk_usage(existing).free
-    place = f"{folder} has {free / 1e9:.1f} GB free"
+    place = f"{folder} has {size_text(free)} free"
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         return Finding(
             topic, "note", f"{folder} cannot be written; conversations stay in memory.",
@@ -230,14 +231,14 @@ def _fit(need: Need, room: int) -> Finding:
     topic = f"profile {need.profile}"
     held = max(need.stored_bytes, need.held_bytes)
     size = (
-        f"needs {need.total_bytes / 1e9:.1f} GB ({held / 1e9:.2f} weights, "
-        f"{need.conversation_bytes / 1e9:.2f} for {need.context_tokens:,} tokens)"
+        f"needs {size_text(need.total_bytes)} ({size_text(held)} weights, "
+        f"{size_text(need.conversation_bytes)} for {need.context_tokens:,} tokens)"
     )
     if need.problem:
         return Finding(topic, "note", need.problem, "Download it again.")
     if need.total_bytes > room:
         return Finding(
-            topic, "note", f"It {size}: more than the {room / 1e9:.1f} GB that are free.",
+            topic, "note", f"It {size}: more than the {size_text(room)} that are free.",
             "Close other programs, lower model.context_tokens, or take a smaller profile.",
         )  # fmt: skip
     if need.path is None:

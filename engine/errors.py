@@ -1,10 +1,13 @@
 """The errors a person may meet, each a sentence: what happened, the value, how to mend it."""
 
-import difflib
+import errno
 from collections.abc import Iterable
 
 MAX_LISTED = 48
 """Names that a hint spells out; there are fewer settings."""
+
+LONG_LETTERS = 8
+"""Letters from which on a name may hold two slips and still be near."""
 
 
 class EngineError(Exception):
@@ -71,13 +74,71 @@ class CancelledError(EngineError):
     title = "Cancelled"
 
 
+def how_to_write(problem: OSError) -> str:
+    """What to do about a file that the system does not let be written."""
+    if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "Make room, or give a place on another disk."
+    if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "Give a place that you may write to."
+    return "Give another place."
+
+
+def how_to_read(problem: OSError) -> str:
+    """What to do about a file that the system does not let be read."""
+    if problem.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG):
+        return "Check its name."
+    if problem.errno in (errno.EACCES, errno.EPERM):
+        return "Allow yourself to read it."
+    return "Give a plain file." if problem.errno == errno.EISDIR else "Check the disk."
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return a hint that names the one known spelling that ``name`` is near to; empty for none.
+
+    Near is what one slip of the hand makes of a word, and the only name that begins so.
+    """
+    names = sorted(known)
+    begun = [one for one in names if name and one.startswith(name)]
+    if len(begun) == 1:
+        return f"Did you mean '{begun[0]}'?"
+    most = min(2 if len(name) >= LONG_LETTERS else 1, len(name) - 1)
+    found = ((_num_slips(name, one, most), one) for one in names)
+    slips, closest = min(found, default=(most + 1, ""))
+    return f"Did you mean '{closest}'?" if slips <= most else ""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint that names the closest known spelling of ``name``, or lists what is known.
 
     A list of more than `MAX_LISTED` names helps nobody and is left out.
     """
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    if close:
-        return f"Did you mean '{close[0]}'?"
-    return f"Known are: {', '.join(names)}." if 0 < len(names) <= MAX_LISTED else ""
+    listed = f"Known are: {', '.join(names)}." if 0 < len(names) <= MAX_LISTED else ""
+    return did_you_mean(name, names) or listed
+
+
+def _num_slips(first: str, second: str, most: int) -> int:
+    """Letters to put in, leave out, replace or swap with a neighbour to turn one into the other.
+
+    The optimal string alignment distance (Damerau-Levenshtein, no part edited twice), or a number
+    above ``most`` as soon as that is certain.
+    """
+    begun = 0
+    while first[begun : begun + 1] == second[begun : begun + 1] != "":
+        begun += 1
+    first, second = first[begun:], second[begun:]
+    if abs(len(first) - len(second)) > most:
+        return most + 1
+    before: list[int] = []
+    above = list(range(len(second) + 1))
+    for i, a in enumerate(first, 1):
+        row = [i]
+        for j, b in enumerate(second, 1):
+            best = min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == second[j - 2] and first[i - 2] == b:
+                best = min(best, before[j - 2] + 1)
+            row.append(best)
+        if min(row) > most:
+            return most + 1
+        before, above = above, row
+    return above[-1]

@@ -8,7 +8,7 @@ from typing import Literal
 from engine.compute_path import ComputePath, choose_compute_path
 from engine.draft.price_table import PriceTable
 from engine.fit import Need, held_formats, need_of, widened_bytes
-from engine.machine.measure import read_bandwidth_gbps
+from engine.machine.measure import read_bandwidth
 from engine.model import footprint
 from engine.model.config import SHAPE_27B, ModelConfig
 from engine.model.memory import available_bytes
@@ -74,7 +74,7 @@ def expect(
         profile: its formats count, and the sizes of its checkpoint where it is here.
         context_tokens: longest conversation that memory is counted for.
         path: what computes, of ``choose_compute_path``.
-        read_gb_s: of ``engine.machine.measure.read_bandwidth_gbps``.
+        read_gb_s: of ``engine.machine.measure.read_bandwidth``.
         free_bytes: of ``engine.model.memory.available_bytes``; whoever would unload another model
             first adds what that holds.
         data_dir: where prices that this machine measured are looked for; None looks for none.
@@ -115,7 +115,7 @@ def expect_here(settings: Settings, profiles: Iterable[Profile]) -> list[Expecte
     """
     device = choose_device(settings.model.device)
     path = choose_compute_path(settings, device)
-    read_gb_s, free_bytes = read_bandwidth_gbps(device), available_bytes(device)
+    read_gb_s, free_bytes = read_bandwidth(device).gb_s, available_bytes(device)
     return [
         expect(
             one,

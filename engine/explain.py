@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.compute_path import facts_of
-from engine.dispatch import Chosen, DeviceFacts, Operation, decoding_of, dispatch
+from engine.dispatch import BETWEEN, Chosen, DeviceFacts, Operation, decoding_of, dispatch
 from engine.errors import CheckpointError
 from engine.formats_by_layer import Stored
 from engine.locate import choose
@@ -30,11 +30,18 @@ from kernels.linear.pack import MEMBER_ROWS
 from kernels.linear.tile_choice import lookup
 from kernels.linear.weight import NAMES
 
-Phase = Literal["round", "chunk"]
-ROWS: dict[Phase, tuple[int, ...]] = {"round": tuple(range(1, MAX_NODES + 1)), "chunk": NUM_ROWS}
+Phase = Literal["round", "between", "chunk"]
+ROWS: dict[Phase, tuple[int, ...]] = {
+    "round": tuple(range(1, MAX_NODES + 1)),
+    "between": (MAX_NODES,),
+    "chunk": NUM_ROWS,
+}
 """The rows that a call may have."""
 
 _MEMBER_ROWS = {NAMES[kind]: rows for kind, rows in MEMBER_ROWS.items()}
+
+_GATES = ("a | b", "bf16")
+"""The product that a round computes where it is used: `engine.model.rows.plain_gates`."""
 
 _Of = Literal["once", "layer", "norm", "delta", "attention"]
 """What an operation is counted by."""
@@ -45,18 +52,19 @@ _OPERATIONS: dict[Phase, tuple[tuple[Operation, _Of], ...]] = {
         ("norm", "norm"),
         ("convolve a round", "delta"),
         ("delta rule of a round", "delta"),
-        ("gated norm", "delta"),
+        ("gated norm of a round", "delta"),
         ("prepare heads of a round", "attention"),
         ("attention of a round", "attention"),
         ("silu x up", "layer"),
         ("choice of a round", "once"),
     ),
+    "between": tuple((one, "once") for one in BETWEEN),
     "chunk": (
         ("embed", "once"),
         ("norm", "norm"),
         ("convolve a chunk", "delta"),
         ("delta rule of a chunk", "delta"),
-        ("gated norm", "delta"),
+        ("gated norm of a chunk", "delta"),
         ("prepare heads of a chunk", "attention"),
         ("attention of a chunk", "attention"),
         ("gate attention of a chunk", "attention"),
@@ -181,7 +189,7 @@ def subject_of_checkpoint(path: Path, overlay: Path | None = None) -> Subject:
 
 
 def explain(subject: Subject, here: Here) -> list[Explained]:
-    """Say what runs each operation of a round of 1 to 32 rows, and of a chunk of prefill."""
+    """Say what runs each operation of a round of 1 to 32 rows, between rounds, and of a chunk."""
     return [one for phase in ROWS for one in _phase(phase, subject, here)]
 
 
@@ -200,32 +208,44 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
         "delta": config.num_delta_layers,
         "attention": config.num_attention_layers,
     }
-    for product in _matrices(subject, joined=here.packs):
+    for product in _matrices(subject, joined=here.packs) if phase != "between" else ():
         yield from _product(phase, product, here)
     for operation, of in _OPERATIONS[phase]:
-        one = here.choose(operation, ROWS[phase][-1])
-        yield Explained(phase, operation, counts[of], one.name, one.build, one.reason)
+        for one, told in _choices(operation, phase, here):
+            name = f"{operation}{told}"
+            yield Explained(phase, name, counts[of], one.name, one.build, one.reason)
     if phase == "round":
         yield _head(subject, here)
 
 
 def _product(phase: Phase, product: _Product, here: Here) -> Iterator[Explained]:
     """A product by each kernel that some number of rows gives it."""
-    ranges = _ranges(ROWS[phase], here)
-    for first, last in ranges:
-        one = here.choose("product", last)
-        told = f", {first} to {last} rows" if len(ranges) > 1 else ""
+    if phase == "round" and here.packs and (product.label, product.stored) == _GATES:
+        one = here.choose("multiply gates of a round", MAX_NODES)
+        name = product.title(here)
+        yield Explained(phase, name, product.times, one.name, one.build, one.reason)
+        return
+    for one, told in _choices("product", phase, here):
         reason = _with_weight(one, product, here)
         name = f"{product.title(here)}{told}"
         yield Explained(phase, name, product.times, one.name, one.build, reason)
 
 
-def _ranges(rows: Sequence[int], here: Here) -> list[tuple[int, int]]:
-    """Ranges of ``rows`` whose products have one kernel; both ends count."""
+def _choices(operation: Operation, phase: Phase, here: Here) -> list[tuple[Chosen, str]]:
+    """What runs an operation, with its rows in words where another number has another kernel."""
+    ranges = _ranges(operation, ROWS[phase], here)
+    told = [f", {first} to {last} rows" for first, last in ranges] if len(ranges) > 1 else [""]
+    return [
+        (here.choose(operation, last), words) for (_, last), words in zip(ranges, told, strict=True)
+    ]
+
+
+def _ranges(operation: Operation, rows: Sequence[int], here: Here) -> list[tuple[int, int]]:
+    """Ranges of ``rows`` that have one kernel; both ends count."""
     found: list[tuple[int, int]] = []
     before = ""
     for num_rows in rows:
-        kernel = here.choose("product", num_rows).kernel
+        kernel = here.choose(operation, num_rows).kernel
         start = found.pop()[0] if kernel == before else num_rows
         found.append((start, num_rows))
         before = kernel

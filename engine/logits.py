@@ -33,7 +33,9 @@ def write_logits(record: TurnRecord, path: Path) -> None:
     try:
         save_file(tensors, path)
     except (OSError, SafetensorError) as problem:
-        raise OutputError(f"{path} cannot be written: {_reason(problem)}.") from None
+        raise OutputError(
+            f"{path} cannot be written: {_reason(problem)}.", "Make room, or give another place."
+        ) from None
 
 
 def _reason(problem: Exception) -> str:

@@ -9,7 +9,7 @@ from engine.compute_path import choose_compute_path
 from engine.errors import SettingsError
 from engine.expected import Expected, expect
 from engine.locate import how_to_give
-from engine.machine.measure import read_bandwidth_gbps
+from engine.machine.measure import read_bandwidth
 from engine.model.memory import available_bytes
 from engine.open import choose_device
 from engine.profile import Profile
@@ -69,7 +69,7 @@ def offers(
     """
     device = choose_device(settings.model.device)
     path = choose_compute_path(settings, device)
-    read_gb_s = read_gb_s or read_bandwidth_gbps(device)
+    read_gb_s = read_gb_s or read_bandwidth(device).gb_s
     free_bytes = available_bytes(device)
     expect_it = partial(
         expect, context_tokens=settings.model.context_tokens, path=path, read_gb_s=read_gb_s,

@@ -16,7 +16,7 @@ from engine.draft.routed import Routing
 from engine.errors import CheckpointError, SettingsError
 from engine.load_steps import LoadSteps
 from engine.locate import Choice
-from engine.machine.measure import read_bandwidth_gbps
+from engine.machine.measure import read_bandwidth
 from engine.model.checkpoint import Checkpoint, open_checkpoint
 from engine.model.config import ModelConfig
 from engine.model.config_file import read_config
@@ -164,6 +164,7 @@ def engine_of(
         routing=routing,
         dflash=dflash,
     )
+    bandwidth = read_bandwidth(model.device.type)
     info = EngineInfo(
         model=choice.profile.title if choice.is_demo else model_name(choice.named),
         path=str(choice.named),
@@ -179,7 +180,8 @@ def engine_of(
         supports_thinking=template.supports_thinking,
         has_mtp=model.has_mtp,
         arithmetic=arithmetic,
-        read_gb_s=read_bandwidth_gbps(model.device.type),
+        read_gb_s=bandwidth.gb_s,
+        read_measured_at=bandwidth.measured_at,
     )
     engine = LocalEngine(
         info, machine, template, choice.profile.drafting, notices, most_marks=most_marks

@@ -5,17 +5,17 @@ KV format and the sampling defaults. It knows no tensor: the checkpoint decides 
 really there, and the loader reports where the two differ.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from engine.errors import ProfileError, SettingsError, nearest
+from engine.errors import ProfileError, SettingsError, did_you_mean, nearest
 from engine.settings.declared import KNOWN
 from engine.settings.environment import expanded
 from engine.settings.registry import resolve
+from engine.settings.toml_file import MEND, read_toml
 from engine.types import DRAFTERS
 
 WeightFormat = Literal["bf16", "fp8_block", "nvfp4", "e4m3_row"]
@@ -24,8 +24,6 @@ FORMAT_BITS: dict[WeightFormat, int] = {"nvfp4": 4, "fp8_block": 8, "e4m3_row": 
 """Bits of a code, scales aside."""
 
 KV_FORMATS: tuple[str, ...] = ("bf16",)
-
-MEND = "Mend it or move it away."
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +114,9 @@ def read_profile(path: Path) -> Profile:
             type; the sentence names file and key.
     """
     try:
-        if not path.is_file() and path.exists():  # a pipe would never answer
-            raise ProfileError(f"{path} is no plain file.", MEND)
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except RecursionError:
-        raise ProfileError(f"{path} does not read: it is nested too deep.", MEND) from None
-    except OSError as problem:
-        raise ProfileError(f"{path} does not read: {problem.strerror}.", MEND) from None
-    except ValueError as problem:  # no TOML, no UTF-8, or a number of thousands of digits
-        raise ProfileError(f"{path} does not read: {problem}.", MEND) from None
+        data = read_toml(path, ProfileError)
+    except FileNotFoundError:
+        raise ProfileError(f"The file {path} is missing.", MEND) from None
     reader = _Reader(path)
     reader.only(data, {"title", "about", "formats", "drafting", "kv", "weights", "settings"}, "")
     weights = reader.table(data, "weights")
@@ -200,7 +192,8 @@ class _Reader:
     path: Path
 
     def error(self, key: str, value: object, wanted: str, hint: str = "") -> ProfileError:
-        return ProfileError(f"{self.path}: '{key}' is {value!r}, expected {wanted}.", hint)
+        given = "missing" if value is None else repr(value)
+        return ProfileError(f"{self.path}: '{key}' is {given}, expected {wanted}.", hint)
 
     def only(self, table: Mapping[str, Any], known: set[str], where: str) -> None:
         for key in table:
@@ -234,5 +227,5 @@ class _Reader:
         value = data.get(key)
         if value not in allowed:
             wanted = f"one of {', '.join(allowed)}"
-            raise self.error(where + key, value, wanted, nearest(str(value), allowed))
+            raise self.error(where + key, value, wanted, did_you_mean(str(value), allowed))
         return str(value)

@@ -52,6 +52,15 @@ class RoundRecord:
         return sum(self.num_bytes.values()) / max(self.round_ms, 1e-9) / 1e6
 
 
+def share_of_read(gb_s: float, read_gb_s: float) -> float:
+    """What a round moved over what the machine reads, 0 to 1; 0 where that was not measured.
+
+    What moved faster than memory was ever read came from a cache in part, or the figure was taken
+    on a busy machine: it counts as all of it.
+    """
+    return min(gb_s / read_gb_s, 1.0) if read_gb_s > 0 else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class RangeRecord:
     """How positions [start, end) were computed, so that an exact resume can repeat it."""

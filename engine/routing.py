@@ -7,7 +7,7 @@ from engine.draft.dflash import DflashSource
 from engine.draft.price_table import PriceTable
 from engine.draft.prices import Prices
 from engine.draft.routed import Routing
-from engine.machine.measure import read_bandwidth_gbps
+from engine.machine.measure import read_bandwidth
 from engine.profile import Profile
 from engine.settings.declared import DraftSettings
 
@@ -33,7 +33,7 @@ def routing_of(
     if path.launching is None or not draft.router or table is None:
         return None
     if dflash is not None:
-        table = _with_block(table, dflash, read_bandwidth_gbps(dflash.taps.buffer.device.type))
+        table = _with_block(table, dflash, read_bandwidth(dflash.taps.buffer.device.type).gb_s)
     return Routing(Prices(table), profile.drafting.max_tokens)
 
 

@@ -4,11 +4,14 @@
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from engine.records import RoundRecord, TurnRecord
+
+Progress = Callable[[str], object]
+"""Takes a line about how far a long work is."""
 
 Role = Literal["system", "user", "assistant"]
 Channel = Literal["thinking", "answer"]
@@ -169,6 +172,8 @@ class EngineInfo:
     arithmetic: str
     read_gb_s: float
     """The machine's measured read bandwidth, GB/s: the ceiling that shares are shown against."""
+    read_measured_at: str = ""
+    """When that was measured: date, time and offset of UTC."""
 
     @property
     def computes_as(self) -> str:
@@ -204,6 +209,13 @@ class ChatEngine(Protocol):
         """What each id spells by itself, control tokens too; may be called from any thread.
 
         Bytes that are no UTF-8 become U+FFFD. Empty strings where there is no tokenizer.
+        """
+        ...
+
+    def measure_again(self) -> None:
+        """Measure the read bandwidth once more, in a pause: ``info`` has the highest so far.
+
+        Takes a fraction of a second; called by the thread that asks.
         """
         ...
 

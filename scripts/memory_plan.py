@@ -2,7 +2,8 @@
 """Hold the memory plan against what a GPU then gives out, with random weights of the full size.
 
 Opens an engine as chat does, reads a long prompt, drafts in every way, goes back and edits. Exit
-status 1 when the most that was allocated is more than 3 % off the plan.
+status 1 when the most that the GPU gave out is more than 3 % off the plan. What torch allocated is
+less than that: the pools of graphs are only reserved, and loaded kernels are not torch's at all.
 """
 
 import argparse
@@ -28,8 +29,8 @@ def main() -> int:
     parser.add_argument("--prompt", type=int, default=4096)
     parser.add_argument("--snapshot-mb", type=int, default=1600)
     arguments = parser.parse_args()
-    torch.zeros(1, device="cuda")
-    free_at_first = torch.cuda.mem_get_info()[0]
+    torch.zeros(1, device="cuda")  # the context, which the plan does not hold
+    gpu = _Gpu()
     place = ModelSettings(
         device="cuda", context_tokens=arguments.context, snapshot_mb=arguments.snapshot_mb
     )
@@ -38,7 +39,7 @@ def main() -> int:
     )
     torch.cuda.empty_cache()  # what drawing the weights took, and measuring the bandwidth
     torch.cuda.reset_peak_memory_stats()
-    _told("opened", free_at_first)
+    gpu.tell("opened")
     for part, size in plan.parts.items():
         print(f"  planned {part:<14}{size / 1e6:>12.1f} MB")
     ids = tuple(5 + (7 * one) % 997 for one in range(arguments.prompt))
@@ -55,21 +56,36 @@ def main() -> int:
         prompt = (*prompt, *record.token_ids)
         told = record.error or record.finish_reason
         print(f"{drafter}: {len(prompt)} tokens, {record.reused_tokens} reused, {told}")
-        _told(f"  after {drafter}", free_at_first)
-    peak = torch.cuda.max_memory_allocated()
-    off = peak / plan.needed - 1
-    print(f"planned {plan.needed / 1e9:.3f} GB, at most {peak / 1e9:.3f} GB allocated: {off:+.2%}")
-    return 0 if abs(off) <= BAR else 1
+        gpu.tell(f"  after {drafter}")
+    print(f"planned {plan.needed / 1e9:.3f} GB, at most:")
+    for name, peak in gpu.peaks().items():
+        print(f"  {name:<16}{peak / 1e9:.3f} GB {peak / plan.needed - 1:+.1%}")
+    return 0 if abs(gpu.most_used / plan.needed - 1) <= BAR else 1
 
 
-def _told(when: str, free_at_first: int) -> None:
-    used = free_at_first - torch.cuda.mem_get_info()[0]
-    print(
-        f"{when}: {torch.cuda.memory_allocated() / 1e6:.1f} MB held, "
-        f"{torch.cuda.max_memory_allocated() / 1e6:.1f} at most, "
-        f"{torch.cuda.memory_reserved() / 1e6:.1f} reserved, {used / 1e6:.1f} of the GPU",
-        flush=True,
-    )
+class _Gpu:
+    """What the GPU gave out since now, and what torch says of it."""
+
+    def __init__(self) -> None:
+        self._free_at_first = torch.cuda.mem_get_info()[0]
+        self.most_used = 0
+
+    def tell(self, when: str) -> None:
+        used = self._free_at_first - torch.cuda.mem_get_info()[0]
+        self.most_used = max(self.most_used, used)
+        print(
+            f"{when}: {torch.cuda.memory_allocated() / 1e6:.1f} MB held, "
+            f"{torch.cuda.max_memory_allocated() / 1e6:.1f} at most, "
+            f"{torch.cuda.memory_reserved() / 1e6:.1f} reserved, {used / 1e6:.1f} of the GPU",
+            flush=True,
+        )
+
+    def peaks(self) -> dict[str, int]:
+        return {
+            "allocated": torch.cuda.max_memory_allocated(),
+            "reserved": torch.cuda.max_memory_reserved(),
+            "of the GPU": self.most_used,
+        }
 
 
 if __name__ == "__main__":

@@ -89,6 +89,9 @@ class StillEngine:
         """A recording holds no tokenizer."""
         return [""] * len(token_ids)
 
+    def measure_again(self) -> None:
+        """Nothing is measured."""
+
     def close(self) -> None:
         """Nothing to free."""
 

@@ -32,6 +32,7 @@ from engine.model.loading import load_weights
 from engine.model.tensors import TensorSpec, expected_tensors
 from engine.settings.declared import load_settings
 from engine.types import Sampling
+from tests.engine.model.checkpoints import config_fields
 
 VOCABULARY = 32_768
 """Rows of embedding and head: the 27B's own would be 5 of the 8 GB."""
@@ -90,22 +91,6 @@ def draw(spec: TensorSpec, device: str) -> dict[str, torch.Tensor]:
     blocks = [-(-size // 128) for size in spec.shape]
     scales = torch.full(blocks, 1e-4).bfloat16()
     return {"": codes.view(torch.float8_e4m3fn), "_scale_inv": scales}
-
-
-def config_fields(config: ModelConfig) -> dict[str, object]:
-    """What `read_config` needs; all else has the 27B's values by default."""
-    return {
-        "model_type": "qwen3_5_text",
-        "hidden_size": config.hidden_size,
-        "intermediate_size": config.intermediate_size,
-        "vocab_size": config.vocab_size,
-        "num_hidden_layers": config.num_layers,
-        "layer_types": list(config.layer_kinds),
-        "num_attention_heads": config.num_heads,
-        "linear_num_value_heads": config.num_value_heads,
-        "mtp_num_hidden_layers": config.num_mtp_layers,
-        "eos_token_id": list(config.eos_ids),
-    }
 
 
 def warm(folder: Path) -> None:

@@ -13,17 +13,25 @@ from app.report import FAILED, OK, say
 def bench_ab(
     switch: Annotated[
         str,
-        typer.Option(help="The candidate, such as kernels.graphs=off.", metavar="NAME=VALUE"),
+        typer.Option(
+            help="The candidate: kernels.graphs, kernels.overlap or kernels.commit_in_verify, on "
+            "or off; 'qwen38 settings NAME' says what it does.",
+            metavar="NAME=VALUE",
+        ),
     ],
     shape: bench_figures.Shape = "demo",
     profile: bench_figures.Profile = "fp8",
-    rows: Annotated[int, typer.Option(help="Rows of a round.")] = 1,
+    rows: Annotated[int, typer.Option(help="Rows of a round, 1 to 32.")] = 1,
     rounds: Annotated[int, typer.Option(help="Rounds of a pass.", min=1)] = 10,
     context: Annotated[int, typer.Option(help="Tokens before the rounds.", min=1)] = 256,
     device: options.Device = None,
     file: bench_figures.File = None,
 ) -> int:
     """Compare a switch's value with its present one: same weights, same rounds, alternated.
+
+    Rounds of random weights are replayed under both values in turn, pass by pass, and the table has
+    the median milliseconds of a round of each. A difference below the spread of the passes is told
+    as not resolved.
 
     Exit code 1 when the two choose other tokens, or from other logits where they must be equal.
     """

@@ -11,7 +11,7 @@ from app.commands import options
 from app.output_file import check_output
 from app.report import say
 from app.streams import write_data
-from engine.errors import OutputError, RequestError
+from engine.errors import OutputError, RequestError, how_to_write
 from engine.profile import Profile as WeightProfile
 from engine.profile import get_profile, load_profiles
 from engine.settings.declared import Settings, load_settings
@@ -73,5 +73,7 @@ def write_figures(file: Path, result: dict[str, Any]) -> None:
     try:
         file.write_text(json.dumps(result) + "\n", encoding="utf-8")
     except OSError as problem:
-        raise OutputError(f"{file} cannot be written: {problem.strerror}.") from None
+        raise OutputError(
+            f"{file} cannot be written: {problem.strerror}.", how_to_write(problem)
+        ) from None
     say(f"Written to {file.absolute()}.")

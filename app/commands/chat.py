@@ -25,7 +25,9 @@ def chat(
     *,
     model: options.Model = None,
     profile: options.Profile = None,
-    plain: Annotated[bool, typer.Option("--plain", help="A prompt instead of the screen.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="A prompt instead of the screen; piped, line by line.")
+    ] = False,
     a11y: Annotated[
         bool,
         typer.Option("--a11y", help="For screen readers: --plain, nothing redrawn, told in words."),
@@ -54,7 +56,11 @@ def chat(
     ] = 1.0,
     sets: options.Sets = None,
 ) -> int:
-    """Talk with the model."""
+    """Talk with the model.
+
+    What is piped in is one message, answered once. With --plain or --a11y each line of it is a
+    message or a slash command. 'qwen38 run' answers a pipe and keeps no conversation.
+    """
     if replay is not None:
         is_alone = all(
             one is None for one in (
@@ -78,7 +84,8 @@ def chat(
     chosen = plan(options.as_settings(given, sets))
     session_id = _resumed(chosen, resume)
     reason = plain_reason()
-    if not is_terminal(sys.stdin):
+    by_line = (plain or a11y) and sys.stdin is not None  # pyright: ignore[reportUnnecessaryComparison]  closed with <&-
+    if not is_terminal(sys.stdin) and not by_line:
         return _once(chosen, session_id, trace)
     from app.launcher import supervise
 
@@ -98,7 +105,9 @@ def _resumed(chosen: Plan, wanted: str | None) -> str | None:
     if wanted == LATEST:
         latest = store.latest()
         if latest is None:
-            raise SessionError(f"There is no conversation in {store.folder} to go on with.")
+            raise SessionError(
+                f"There is no conversation in {store.folder} to go on with.", "Leave --resume out."
+            )
         return latest.id
     return store.open(wanted, write=False).id
 

@@ -8,7 +8,7 @@ import typer
 from app.report import FAILED, OK
 from app.streams import is_terminal, write_data
 from app.visible import visible_line
-from engine.errors import RequestError, nearest
+from engine.errors import RequestError, did_you_mean
 from engine.settings.declared import load_settings
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -27,7 +27,7 @@ def check(
     if device not in DEVICES:
         raise RequestError(
             f"--device is '{device}', expected one of {', '.join(DEVICES)}.",
-            nearest(device, DEVICES),
+            did_you_mean(device, DEVICES),
         )
     load_settings()  # refuses what is misspelt, as every command does
     from engine.check import run as checks
@@ -44,7 +44,7 @@ def check(
             lambda finding: counter.step(finding.family),
         )
     except ValueError as problem:
-        raise RequestError(f"{problem}".rstrip(".") + ".") from None
+        raise RequestError(f"{problem}".rstrip(".") + ".", "See 'qwen38 check --help'.") from None
     finally:
         counter.clear()
     write_data(checks.render(report) + "\n")

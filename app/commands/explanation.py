@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 HEADINGS = {
     "round": "a decode round, 1 to 32 rows",
+    "between": "between rounds, where it is due",
     "chunk": "a chunk of prefill",
 }
 COLUMNS = f"{'times':>5}  {'kernel':<24}{'in':<10}"

@@ -15,6 +15,7 @@ from engine.errors import CheckpointError, RequestError
 from engine.locate import how_to_give
 from engine.profile import Profile, get_profile, load_profiles
 from engine.settings.declared import load_settings
+from engine.sizes import size_text
 
 if TYPE_CHECKING:
     from engine.expected import Expected
@@ -110,8 +111,8 @@ def _line(table: dict[str, Any]) -> str:
     if not table["fits"]:
         files = f"{files}, does not fit" if table["state"] == "missing" else "here, does not fit"
     return (
-        f"{visible(table['name']):<10} {table['memory_bytes'] / 1e9:>6.1f} GB "
-        f"{table['early_round_bytes'] / 1e9:>6.2f} GB {_speed(table):>15}  {files}"
+        f"{visible(table['name']):<10} {size_text(table['memory_bytes']):>9} "
+        f"{size_text(table['early_round_bytes']):>9} {_speed(table):>15}  {files}"
     )
 
 
@@ -131,7 +132,7 @@ def _notes(tables: list[dict[str, Any]]) -> list[str]:
         f"A round has one token, behind {one['early_tokens']:,} of them, and moves these bytes, as "
         "weights are held on this machine. 'At most' is by the read bandwidth measured now, "
         f"{one['read_gb_s']:.1f} GB/s; other figures were timed. Accepted drafts multiply them. "
-        f"{one['free_bytes'] / 1e9:.1f} GB of memory are free."
+        f"{size_text(one['free_bytes'])} of memory are free."
     )
     said = dict.fromkeys(one["timed_notice"] for one in tables if one["timed_notice"])
     return ["", *textwrap.wrap(text, 88), *(visible(one) for one in said)]
@@ -148,10 +149,10 @@ def _page(table: dict[str, Any]) -> list[str]:
     tokens = table["context_tokens"]
     is_published = bool(table["repositories"] or table["embedded"])
     where = table["weights"] or f"missing. {how_to_give(is_published)}"
-    stored, held = (f"{table[name] / 1e9:.2f} GB" for name in ("stored_bytes", "held_bytes"))
+    stored, held = (size_text(table[name]) for name in ("stored_bytes", "held_bytes"))
     fit = "fits" if table["fits"] else "does not fit"
-    room = f"{fit} in the {table['free_bytes'] / 1e9:.1f} GB that are free"
-    memory = f"{table['memory_bytes'] / 1e9:.2f} GB with {tokens:,} tokens of conversation"
+    room = f"{fit} in the {size_text(table['free_bytes'])} that are free"
+    memory = f"{size_text(table['memory_bytes'])} with {tokens:,} tokens of conversation"
     lines = [
         f"{table['name']}: {table['title']}",
         table["about"],
@@ -160,7 +161,7 @@ def _page(table: dict[str, Any]) -> list[str]:
         f"weights     {stored}, held as {held}",
         *([f"stored      {table['stored_formats']}"] if table["stored_formats"] else []),
         f"memory      {memory}; {room}",
-        f"a round     {table['round_bytes'] / 1e9:.2f} GB to move at {tokens:,} tokens, as stored",
+        f"a round     {size_text(table['round_bytes'])} to move at {tokens:,} tokens, as stored",
         *_expected(table),
         f"drafting    {table['drafter']}, at most {table['max_draft_tokens']} tokens a round",
         f"looks for   {_looked_for(table)}",
@@ -176,7 +177,7 @@ def _expected(table: dict[str, Any]) -> list[str]:
     """Tokens a second: what the bandwidth allows, and what was timed where somebody did."""
     most = (
         f"speed       at most {_rate(table['most_tok_s'])} tokens a second without drafts, behind "
-        f"{table['early_tokens']:,} tokens: {table['early_round_bytes'] / 1e9:.2f} GB a round, as "
+        f"{table['early_tokens']:,} tokens: {size_text(table['early_round_bytes'])} a round, as "
         f"held here, at the {table['read_gb_s']:.1f} GB/s measured now"
     )
     lines = [most]

@@ -10,6 +10,7 @@ from app.commands import options
 from app.report import OK, say
 from app.streams import write_data
 from engine.settings.declared import load_settings
+from engine.sizes import size_text
 
 if TYPE_CHECKING:  # both load torch
     from engine.quantize.manifest import Manifest
@@ -41,7 +42,7 @@ def quantize(
         Path | None,
         typer.Option(help="Text in UTF-8; the one that ships when left out.", metavar="FILE"),
     ] = None,
-    tokens: Annotated[int, typer.Option(help="Most tokens of the text that are read.", min=1)] = 1
+    tokens: Annotated[int, typer.Option(help="Most tokens of the text that are read.", min=256)] = 1
     << 18,
     sequence: Annotated[int, typer.Option(help="Tokens read from one empty state.", min=32)] = 2048,
     *,
@@ -61,12 +62,13 @@ def quantize(
     prepared = prepare(source, out, given)
     if prepared.calibration is not None:
         text = prepared.calibration
-        say(f"{text.name}: {text.num_tokens:,} tokens in {len(text.sequences)} sequences.")
+        num = len(text.sequences)
+        say(f"{text.name}: {text.num_tokens:,} tokens in {num} sequence{'s' * (num > 1)}.")
     say(prepared.plan.told(chosen))
     if dry_run:
         say("Nothing was written (--dry-run).")
         return OK
-    say(f"First the source is hashed, {prepared.checkpoint.num_bytes / 1e9:.2f} GB.")
+    say(f"First the source is hashed, {size_text(prepared.checkpoint.num_bytes)}.")
     peak_bytes = 0
 
     def show(part: "PartEnded") -> None:
@@ -80,7 +82,7 @@ def quantize(
         say("Finished layers are kept: give the same command again to go on.")
         raise
     if peak_bytes:
-        say(f"The GPU held {peak_bytes / 1e9:.1f} GB at most.")
+        say(f"The GPU held {size_text(peak_bytes)} at most.")
     write_data("\n".join(_summary(manifest, source, out)) + "\n")
     return OK
 
@@ -119,6 +121,6 @@ def _summary(manifest: "Manifest", source: Path, out: Path) -> Iterator[str]:
     yield ""
     yield "Shares of squared sums: what the layers' weights, and their outputs on the text, lost."
     how = f"from {source} by {manifest.recipe.method}"
-    yield f"{out}: {size / 1e9:.3f} GB in {_span(seconds)}, {how}."
+    yield f"{out}: {size_text(size)} in {_span(seconds)}, {how}."
     yield f'Try it with:   qwen38 run --model {out} "hello"'
     yield f"Judge it with: qwen38 quality --model {source} --candidate {out}"

@@ -25,7 +25,10 @@ def play(file: Path, speed: float, sets: Sequence[str] | None, *, is_alone: bool
         raise RequestError("--replay opens no model.", "Leave the other options out.")
     turns = list(all_turns(find(str(file)), say))
     if reason := plain_reason():
-        raise RequestError(f"A replay needs the full screen, but {reason}.")
+        raise RequestError(
+            f"A replay needs the full screen, but {reason}.",
+            "'qwen38 trace FILE' tells what it holds.",
+        )
     from app.launcher import supervise
 
     return supervise(lambda: _screen(turns, speed, sets))

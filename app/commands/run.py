@@ -17,10 +17,18 @@ from app.opening import Opener, plan, request_of
 from app.output_file import check_output
 from app.report import FAILED, OK, say
 from app.stats import stats_line
-from app.streams import LoadLine, is_terminal, read_bounded, read_prompt, stdin_bytes, write_data
+from app.streams import (
+    LoadLine,
+    decode_input,
+    is_terminal,
+    read_bounded,
+    read_prompt,
+    stdin_bytes,
+    write_data,
+)
 from app.trace.export import check_target, exported_at_the_end
 from app.trace.record import Recorder
-from engine.errors import RequestError
+from engine.errors import RequestError, how_to_read
 from engine.records import TurnRecord
 from engine.settings.declared import Settings
 from engine.settings.environment import expanded
@@ -127,7 +135,7 @@ def read_ids(path: Path) -> tuple[int, ...]:
     data = _read_ids_file(path)
     try:
         text = data.decode("utf-8").strip()
-        values: Any = json.loads(text) if text.startswith("[") else [int(w) for w in text.split()]
+        values: Any = json.loads(text) if text.startswith("[") else _numbers(text.split())
     except (ValueError, RecursionError):
         values = None
     if not values or not all(type(one) is int and one >= 0 for one in values):
@@ -136,6 +144,13 @@ def read_ids(path: Path) -> tuple[int, ...]:
             "Write whole numbers, none below 0: a JSON list, or words.",
         )
     return tuple(values)
+
+
+def _numbers(words: list[str]) -> list[int]:
+    """Whole numbers in ASCII; Python would take digits of any script, and underscores."""
+    if not all(one.isascii() and one.isdigit() for one in words):
+        raise ValueError(words)
+    return [int(one) for one in words]
 
 
 def _read_ids_file(path: Path) -> bytes:
@@ -147,7 +162,9 @@ def _read_ids_file(path: Path) -> bytes:
     except FileNotFoundError:
         raise RequestError(f"The file {path} is missing.", "--ids names a file of ids.") from None
     except OSError as problem:
-        raise RequestError(f"{path} does not read: {problem.strerror}.") from None
+        raise RequestError(
+            f"{path} does not read: {problem.strerror}.", how_to_read(problem)
+        ) from None
 
 
 def _name(path: Path) -> str:
@@ -164,6 +181,7 @@ def as_record(info: EngineInfo, request: Request, record: TurnRecord) -> dict[st
         "arithmetic": info.arithmetic,
         "is_demo": info.is_demo,
         "read_gb_s": info.read_gb_s,
+        "read_measured_at": info.read_measured_at,
         "drafter": request.drafter,
         "draft_shape": request.draft_shape,
         "sampling": asdict(request.sampling),
@@ -187,7 +205,7 @@ def _prompt(given: str | None) -> str:
         return read_prompt()
     if not given.strip():
         raise RequestError("The prompt is empty.", "Write something to answer.")
-    return given
+    return decode_input(given.encode("utf-8", "surrogateescape"), "the prompt")
 
 
 def _request(

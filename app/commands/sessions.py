@@ -12,7 +12,7 @@ from app.report import OK, say
 from app.sessions.store import SessionStore, SessionSummary
 from app.streams import write_data
 from app.visible import visible
-from engine.errors import RequestError, nearest
+from engine.errors import RequestError, did_you_mean
 from engine.settings.declared import Settings, load_settings
 
 Id = Annotated[str, typer.Argument(help="The id, or the beginning of it.", metavar="ID")]
@@ -76,7 +76,7 @@ def export(
 
     if kind is not None and kind not in FORMATS:
         raise RequestError(
-            f"--format is '{kind}', expected markdown or json.", nearest(kind, FORMATS)
+            f"--format is '{kind}', expected markdown or json.", did_you_mean(kind, FORMATS)
         )
     session = _store().open(session_id, write=False)
     if file is None:

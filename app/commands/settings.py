@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.commands import options
-from app.live import full_name, show_value
+from app.live import full_name, limits_of, show_value
 from app.report import OK
 from app.streams import write_data
 from engine.profile import Profile as WeightProfile
@@ -30,13 +30,13 @@ def settings(
     profiles = load_profiles(now.config_dir)
     if now.model.profile in profiles:
         now, sources = load_settings(given, profiles[now.model.profile].settings)
-    wanted = [full_name(name)] if name else list(KNOWN)
+    wanted = [full_name(name)] if name is not None else list(KNOWN)
     if as_json:
         table = {one: _as_json(KNOWN[one], sources[one], profiles) for one in wanted}
         write_data(json.dumps(table, default=str) + "\n")
         return OK
     lines = [line for one in wanted for line in _lines(KNOWN[one], sources[one], profiles)]
-    if not name:
+    if name is None:
         path = now.config_dir / "settings.toml"
         lines += ["", "Weakest first: default, profile, user file, environment, command line."]
         lines += [f"The user file is {path}{'' if path.exists() else ' (none yet)'}."]
@@ -50,21 +50,11 @@ def _lines(one: Setting, found: Resolved, profiles: Mapping[str, WeightProfile])
     default = "" if found.source == "default" else f", default {show_value(one.default)}"
     lines += textwrap.wrap(one.help, 92, initial_indent="    ", subsequent_indent="    ")
     lines.append(f"    from {found.source}{default} · {one.env} · {_change(one)}")
-    if limits := _limits(one):
+    if limits := limits_of(one):
         lines.append(f"    {limits}")
     for name, value in _served(one, profiles).items():
         lines.append(f"    the profile {name} says {show_value(value)}")
     return lines
-
-
-def _limits(one: Setting) -> str:
-    if one.choices:
-        return f"one of {', '.join(one.choices)}"
-    return f"from {_number(one.bounds[0])} to {_number(one.bounds[1])}" if one.bounds else ""
-
-
-def _number(value: float) -> str:
-    return f"{int(value):,}" if value == int(value) else f"{value:g}"
 
 
 def _change(one: Setting) -> str:

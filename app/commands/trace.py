@@ -47,7 +47,7 @@ def trace(
     path = find(file)
     if to is not None:
         export(all_turns(path, say), to, replace=True)
-        say(f"Written to {to}. {HOW_TO_OPEN}")
+        say(f"Written to {to.absolute()}. {HOW_TO_OPEN}")
         return OK
     first = summarise(path)
     second = summarise(find(other)) if other is not None else None

@@ -65,16 +65,16 @@ def stream_answer(
                     writer.finish(record)
                 view.show(event)
             if record is None:
-                raise EngineError("The engine ended without an answer.")
+                raise EngineError("The engine ended without an answer.", "Send the message again.")
         except BaseException as error:
             if record is None:
                 writer.abort(one_line(error))
-            view.end_line()
+            view.end()
             if not _is_told(error):
                 raise
             is_refused = not has_begun and isinstance(error, EngineError)
             code = exit_code(error)
-    view.end_line()
+    view.end()
     if record is not None:
         say(stats_line(record))
     if record is not None and record.finish_reason == "error":
@@ -105,6 +105,7 @@ class _View:
         self._shows_thinking = shows_thinking and is_terminal(sys.stderr)
         self._said_thinking = False
         self._is_mid_line = False
+        self._last = "\n"
         self._channel = "answer"
         self._spoken = SpokenAnswer() if spoken else None
         can_dim = is_terminal(sys.stderr) and not environment.no_color() and not spoken
@@ -128,13 +129,21 @@ class _View:
                 pass
 
     def end_line(self) -> None:
-        """Go to the beginning of a line, on a terminal only: a pipe gets the text as it is."""
+        """Go to the beginning of a line, on a terminal only: a pipe gets nothing amid the text."""
         if self._is_mid_line and is_terminal(sys.stdout):
             write_data("\n")
         self._is_mid_line = False
 
+    def end(self) -> None:
+        """End the last line of the answer, in a pipe too."""
+        self.end_line()
+        if not is_terminal(sys.stdout) and not self._last.endswith("\n"):
+            self._last = "\n"
+            write_data("\n")
+
     def _answer(self, text: str) -> None:
         write_data(text)
+        self._last = text
         self._is_mid_line = not text.endswith("\n")
 
     def _thinking(self, text: str) -> None:

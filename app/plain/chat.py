@@ -15,7 +15,7 @@ from app.plain.spoken import FIRST_LINE
 from app.plain.spoken import PROMPT as SPOKEN_PROMPT
 from app.plain.state import PlainState
 from app.profile_menu import ProfileMenu
-from app.report import FAILED, OK, say
+from app.report import FAILED, OK, exit_code, say
 from app.sessions.history import PromptHistory
 from app.slash import message_text, parse_slash
 from app.streams import is_terminal
@@ -65,12 +65,17 @@ def _state(
 
 
 def talk(state: PlainState, reader: Reader) -> int:
-    """Read and answer until the end of input, /quit, or a signal that ends the program."""
+    """Read and answer until the end of input, /quit, or a signal that ends the program.
+
+    Returns:
+        The exit code; of lines from a pipe that of the first that failed.
+    """
     info = state.engine.info
     say(f"{info.model}, profile {info.profile}, {info.device}. /help shows the commands.")
     if state.session.messages:
         say(f"Going on with: {state.session.title}")
     state.tell_warnings()
+    worst = OK
     while True:
         line = reader.read(state.session.draft)
         if line is None:
@@ -81,6 +86,7 @@ def talk(state: PlainState, reader: Reader) -> int:
             if error.title == "Output":
                 raise
             say(f"{error.title}: {error}")
+            worst = worst or exit_code(error)
             continue
         finally:
             state.tell_warnings()
@@ -88,13 +94,14 @@ def talk(state: PlainState, reader: Reader) -> int:
             break
         if outcome.ends_program:
             return outcome.exit_code
+        worst = worst or outcome.exit_code
     if state.session.messages and state.session.is_saved and state.settings.chat.save:
         say(f"The conversation is kept: qwen38 chat --resume {state.session.id}")
     if not state.session.is_saved:
         session = state.session
         say(f"The conversation was not saved: {session.disk_problem} ({session.path}).")
         return FAILED
-    return OK
+    return OK if is_terminal(sys.stdin) else worst  # a script wants to know, a person has seen it
 
 
 def send(state: PlainState, outgoing: Outgoing) -> Outcome:

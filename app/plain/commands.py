@@ -12,6 +12,7 @@ from app.attached import mention_of, read_file, typed_message
 from app.commands.sessions import summary_line
 from app.copied_text import text_meant
 from app.live import show_value
+from app.output_file import new_name
 from app.plain.compare import compare
 from app.plain.profile import profile
 from app.plain.state import PlainState
@@ -56,6 +57,7 @@ def _help(_state: PlainState, _argument: str) -> None:
 
 
 def _new(state: PlainState, _argument: str) -> None:
+    state.session.expect_kept()
     state.go_to(state.new_session())
     say("A new conversation.")
 
@@ -64,9 +66,10 @@ def _resume(state: PlainState, argument: str) -> None:
     latest = state.store.latest()
     wanted = argument or (latest.id if latest else "")
     if not wanted:
-        raise SessionError("There is no conversation to go on with yet.")
+        raise SessionError("There is no conversation to go on with yet.", "Send a message.")
     if state.session.id.startswith(wanted):
         raise SessionError("You are in that conversation.", "See /sessions for others.")
+    state.session.expect_kept()
     state.go_to(state.store.open(wanted))
     say(f"{state.session.title}: {len(state.session.path_messages())} messages.")
 
@@ -186,7 +189,7 @@ def _retry(state: PlainState, argument: str) -> Next:
 def _continue(state: PlainState, _argument: str) -> Next:
     path = state.session.path_messages()
     if not path or path[-1].role != "assistant":
-        raise RequestError("There is no answer to go on with.")
+        raise RequestError("There is no answer to go on with.", "Send a message first.")
     if path[-1].ended_itself:
         raise RequestError("The answer is whole: the model ended it itself.", "Try /redo.")
     if path[-1].content or path[-1].reasoning:
@@ -236,7 +239,9 @@ def _copy(state: PlainState, argument: str) -> None:
         try:
             path = clipboard.copy_to_file(text, state.settings.state_dir)
         except OSError as problem:
-            raise RequestError(f"The answer cannot be copied: {problem.strerror}.") from None
+            raise RequestError(
+                f"The answer cannot be copied: {problem.strerror}.", "Use /export FILE."
+            ) from None
         say(f"Too long for the terminal's clipboard; it is in {path}.")
         return
     data = base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
@@ -246,7 +251,7 @@ def _copy(state: PlainState, argument: str) -> None:
 
 
 def _export(state: PlainState, argument: str) -> None:
-    path = Path(argument or f"{state.session.id}.md")
+    path = Path(argument or new_name("qwen38", ".md"))
     say(f"Written to {export_to(state.session, path)}.")
 
 

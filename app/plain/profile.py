@@ -10,7 +10,7 @@ from engine.errors import EngineError, RequestError
 def profile(state: PlainState, name: str) -> None:
     """Show every profile, or open the one called ``name``; raises `EngineError`."""
     if state.profiles is None:
-        raise RequestError("There is no other profile here.")
+        raise RequestError("There is no other profile here.", "Start 'qwen38 chat' without a pipe.")
     if not name:
         for one in state.profiles.offers(state.engine.info):
             say(offer_line(one, state.engine.info.profile))

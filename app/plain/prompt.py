@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -22,8 +23,10 @@ from app.file_names import completion_at
 from app.report import say
 from app.sessions.history import PromptHistory
 from app.slash import SLASH_COMMANDS
+from app.streams import decode_input, is_terminal
 from app.visible import visible_line
 from engine.errors import RequestError
+from engine.settings import environment
 from engine.settings.declared import KNOWN
 
 PROMPT = "you> "
@@ -43,7 +46,7 @@ class Reader(Protocol):
 
 
 class LineReader:
-    """Messages of one line each, for terminals that cannot edit; a backslash goes on."""
+    """Messages of one line each, for pipes and terminals that cannot edit; a backslash goes on."""
 
     def __init__(self, prompt: str = PROMPT) -> None:
         self._prompt = prompt
@@ -54,10 +57,10 @@ class LineReader:
             say(f"(not sent last time: {visible_line(draft, DRAFT_CELLS)})")
         lines: list[str] = []
         while True:
-            if sys.stderr:
+            if sys.stderr and is_terminal(sys.stdin):
                 sys.stderr.write("...> " if lines else self._prompt)
                 sys.stderr.flush()
-            line = sys.stdin.readline()
+            line = decode_input(sys.stdin.buffer.readline(), "stdin")
             if not line:
                 return "\n".join(lines) or None
             lines.append(line.rstrip("\r\n").removesuffix("\\"))
@@ -177,6 +180,13 @@ def _keys() -> KeyBindings:
             buffer.insert_text("\n")
         elif buffer.text.strip():
             buffer.validate_and_handle()
+
+    @keys.add("c-x", "c-e")
+    def _edit(event: KeyPressEvent) -> None:
+        if environment.editor():
+            event.current_buffer.open_in_editor()
+        else:
+            run_in_terminal(lambda: say("No editor was found: set EDITOR to one."))
 
     @keys.add("escape", "enter")
     @keys.add("c-j")

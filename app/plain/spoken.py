@@ -7,6 +7,7 @@ words, so that a screen reader that follows the end of the terminal misses nothi
 import time
 
 from app.report import say
+from engine.sizes import size_text
 from engine.types import Event, LoadProgressed, PromptProgressed, TextArrived
 
 EVERY_SECONDS = 2.0
@@ -44,7 +45,7 @@ class SpokenLoad:
     def __call__(self, step: LoadProgressed) -> None:
         """Take one step."""
         share = step.num_bytes / max(step.total_bytes, 1)
-        self._paced.say(f"Loading: {share:.0%} of {step.total_bytes / 1e9:.1f} gigabytes.")
+        self._paced.say(f"Loading: {share:.0%} of {size_text(step.total_bytes)}.")
 
     def clear(self) -> None:
         """Nothing to take away."""

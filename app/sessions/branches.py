@@ -39,7 +39,9 @@ def message_meant(session: Session, argument: str, role: Role) -> MessageEntry:
     number = int(argument or 1)
     if not 1 <= number <= len(found):
         whose = "of yours" if role == "user" else "of the model"
-        raise RequestError(f"There is no message {number} {whose} from the end.")
+        raise RequestError(
+            f"There is no message {number} {whose} from the end.", f"There are {len(found)}."
+        )
     return found[-number]
 
 
@@ -56,7 +58,7 @@ def prompt_meant(session: Session, argument: str) -> MessageEntry:
     while entry is not None and entry.role != "user":
         entry = session.messages.get(entry.parent)
     if entry is None:
-        raise RequestError("There is no message to answer again.")
+        raise RequestError("There is no message to answer again.", "Send one first.")
     return entry
 
 
@@ -77,7 +79,9 @@ def branch_meant(session: Session, argument: str) -> tuple[str, str]:
     if not word.isdecimal():
         raise RequestError(f"'{word}' is no branch.", "Write next, previous, or its number.")
     if not 1 <= int(word) <= len(leaves):
-        raise RequestError(f"There is no branch {word}; there are {len(leaves)}.")
+        raise RequestError(
+            f"There is no branch {word}; there are {len(leaves)}.", "/tree lists them."
+        )
     leaf = leaves[int(word) - 1].id
     return leaf, leaf
 

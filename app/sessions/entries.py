@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from app.visible import visible_line
 from engine.records import TurnRecord
@@ -101,6 +101,11 @@ class Contents:
                 return (*one.record.prompt_ids, *one.record.token_ids)
             at, seen = one.parent, seen + 1
         return ()
+
+    def touch(self, line: Mapping[str, Any]) -> None:
+        """Take the time of a line, but of a title's: a conversation that is renamed is as old."""
+        if line.get("type") != "title":
+            self.updated = str(line.get("at") or self.updated)
 
     def put(self, entry: MessageEntry) -> None:
         """Add or replace a message and make it the end of the current branch."""

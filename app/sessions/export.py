@@ -9,6 +9,7 @@ from app.output_file import whole_file
 from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
 from app.sessions.store import SessionError
+from engine.errors import how_to_write
 from engine.settings.environment import expanded
 
 ENDINGS = {".md": "markdown", ".json": "json"}
@@ -51,7 +52,10 @@ def export_to(session: Session, path: Path, kind: str = "", *, replace: bool = F
             "Give another name, or replace it with 'qwen38 sessions export ID FILE --force'.",
         ) from None
     except OSError as problem:
-        raise SessionError(f"{path} cannot be written: {problem.strerror}.") from None
+        raise SessionError(
+            f"{path} cannot be written: {problem.strerror}.", how_to_write(problem)
+        ) from None
+    session.exported_leaf = session.leaf
     return path.absolute()
 
 

@@ -33,7 +33,7 @@ def _apply(contents: Contents, line: Mapping[str, Any]) -> None:
     except (KeyError, TypeError, ValueError):
         contents.num_foreign += 1
     else:
-        contents.updated = str(line.get("at") or contents.updated)
+        contents.touch(line)
 
 
 def session_line(contents: Contents) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from app.sessions.lines import message_line, session_line, settings_line
 from app.sessions.logfile import LogFile
 from app.sessions.tree import Tree
 from app.sessions.turns import pack
+from engine.errors import RequestError
 from engine.records import TurnRecord
 from engine.types import Message, Role
 
@@ -50,6 +51,8 @@ class Session:
         self._is_written = not is_new
         self.disk_problem = ""
         """Why the last write failed; empty when it did not."""
+        self.exported_leaf: str | None = None
+        """The last message when the whole of it was last written to a file elsewhere."""
         self.warnings: list[str] = []
         """Sentences a person should see: damaged lines, a copy, a full disk. Only ever grows."""
 
@@ -117,6 +120,18 @@ class Session:
     def is_saved(self) -> bool:
         """Whether everything is on disk, or the person asked for no disk."""
         return self._log.num_waiting == 0
+
+    def expect_kept(self) -> None:
+        """Look whether the conversation may be left.
+
+        Raises:
+            RequestError: the disk has refused it, and no export holds it as it is now.
+        """
+        if not self.is_saved and self.exported_leaf != self.leaf:
+            raise RequestError(
+                f"This conversation is not on disk ({self.disk_problem}) and would be lost.",
+                "Write it elsewhere with /export FILE, or leave with /quit.",
+            )
 
     def path_messages(self) -> list[MessageEntry]:
         """The current branch, first message first."""
@@ -281,7 +296,7 @@ class Session:
             self._write(line)
 
     def _write(self, line: dict[str, Any]) -> None:
-        self._contents.updated = str(line["at"])
+        self._contents.touch(line)
         if self._is_written:
             self._tell(self._log.append(line))
             return

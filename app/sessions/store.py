@@ -11,7 +11,7 @@ from app.sessions.entries import Contents
 from app.sessions.lines import FORMAT, read_contents
 from app.sessions.logfile import LogFile, read_lines
 from app.sessions.session import TRACE_SUFFIX, Session, now, title_line
-from engine.errors import EngineError, nearest
+from engine.errors import EngineError, how_to_read, nearest
 
 SUFFIX = ".jsonl"
 
@@ -178,7 +178,9 @@ def _paths(folder: Path) -> tuple[list[Path], int]:
     except FileNotFoundError:
         return [], 0
     except OSError as problem:
-        raise SessionError(f"{folder} cannot be read: {problem.strerror}.") from None
+        raise SessionError(
+            f"{folder} cannot be read: {problem.strerror}.", how_to_read(problem)
+        ) from None
     regular = [path for path in named if path.is_file()]
     return regular, len(named) - len(regular)
 
@@ -236,10 +238,12 @@ def _read(path: Path) -> tuple[Contents, list[str]]:
     try:
         lines, num_damaged = read_lines(path.read_bytes())
     except OSError as problem:
-        raise SessionError(f"{path} does not read: {problem.strerror}.") from None
+        raise SessionError(
+            f"{path} does not read: {problem.strerror}.", how_to_read(problem)
+        ) from None
     contents = read_contents(path.stem, lines)
     if not contents.created and not contents.messages:
-        raise SessionError(f"{path} is no session of this program.")
+        raise SessionError(f"{path} is no session of this program.", "See 'qwen38 sessions list'.")
     if contents.newer_format:
         raise SessionError(
             f"{path} has the format {contents.newer_format}, expected {FORMAT} at most.",

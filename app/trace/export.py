@@ -4,17 +4,16 @@ import gzip
 import json
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 
-from app.output_file import check_output, whole_file
+from app.output_file import check_output, new_name, whole_file
 from app.report import say
 from app.sessions.session import Session
 from app.trace.chrome import ChromeLayout
 from app.trace.read import TraceReader, read_turns
 from app.trace.record import Recorder
 from app.trace.traced import TracedTurn, TraceError
-from engine.errors import EngineError, OutputError, RequestError
+from engine.errors import EngineError, OutputError, RequestError, how_to_write
 from engine.settings.environment import expanded
 
 ENDINGS = (".json", ".json.gz")
@@ -63,7 +62,9 @@ def export(turns: Iterable[TracedTurn], target: Path, *, replace: bool = False) 
     except FileExistsError:
         raise OutputError(f"{target} exists already.", "Give another name.") from None
     except OSError as problem:
-        raise OutputError(f"{target} cannot be written: {problem.strerror}.") from None
+        raise OutputError(
+            f"{target} cannot be written: {problem.strerror}.", how_to_write(problem)
+        ) from None
     return num_turns
 
 
@@ -91,8 +92,7 @@ def export_present(recorder: Recorder | None, session: Session, wanted: str) -> 
     """
     if recorder is None:
         raise TraceError("The trace is off.", "Start with --set trace.enabled=on.")
-    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    path = expanded(wanted or f"qwen38-trace-{stamp}.json.gz")
+    path = expanded(wanted or new_name("qwen38-trace", ".json.gz"))
     recorder.follow(session.trace_path)
     sources = recorder.sources(whole=True)
     try:
@@ -132,4 +132,4 @@ def _export_run(recorder: Recorder, target: Path) -> None:
         say("Nothing was answered, so that there is no trace to write.")
         return
     export(read_turns(sources), target, replace=True)
-    say(f"The trace is in {target}. {HOW_TO_OPEN}")
+    say(f"The trace is in {target.absolute()}. {HOW_TO_OPEN}")

@@ -14,6 +14,7 @@ from app.trace.chrome import is_ours, lines_of
 from app.trace.growing import LineReader
 from app.trace.lines import Line
 from app.trace.traced import TracedTurn, TraceError
+from engine.errors import how_to_read
 
 MAX_EXPORT_BYTES = 1 << 30
 """Most that is read of an exported trace: it is parsed as a whole. 100,000 rounds have 100 MB."""
@@ -60,7 +61,9 @@ class TraceReader:
         except (gzip.BadGzipFile, EOFError, zlib.error):
             raise TraceError(f"{path} is a damaged gzip file.", "Export it again.") from None
         except OSError as problem:
-            raise TraceError(f"{path} does not read: {problem.strerror}.") from None
+            raise TraceError(
+                f"{path} does not read: {problem.strerror}.", how_to_read(problem)
+            ) from None
 
     def _lines(self, file: BinaryIO) -> Iterator[Line | None]:
         path = self._source.path

@@ -107,7 +107,9 @@ class Recorder:
         try:
             path = self._target()
         except OSError as problem:
-            raise TraceError(f"There is nowhere to record: {problem.strerror}.") from None
+            raise TraceError(
+                f"There is nowhere to record: {problem.strerror}.", "Make room for temporary files."
+            ) from None
         return [Source(path)] if path.exists() else []
 
     def close(self) -> None:
@@ -207,7 +209,8 @@ class TracedEngine:
     def __init__(self, engine: ChatEngine, recorder: Recorder) -> None:
         self._engine = engine
         self._recorder = recorder
-        self._head = recorder.facts_head(engine.info)
+        self._info = engine.info
+        self._head = recorder.facts_head(self._info)
 
     @property
     def info(self) -> EngineInfo:
@@ -226,6 +229,10 @@ class TracedEngine:
         """What each id spells by itself."""
         return self._engine.token_texts(token_ids)
 
+    def measure_again(self) -> None:
+        """Measure the read bandwidth once more."""
+        self._engine.measure_again()
+
     def close(self) -> None:
         """Free what the engine holds."""
         self._engine.close()
@@ -236,6 +243,9 @@ class TracedEngine:
         A trouble of the recording is one more notice, never an error.
         """
         recorder = self._recorder
+        if self.info != self._info:  # what was measured since
+            self._info = self.info
+            self._head = recorder.facts_head(self._info)
         stamp = _Stamp(keeps_text=recorder.keeps_text)
         has_begun = False
         try:

@@ -63,6 +63,9 @@ class ReplayEngine:
         """A trace holds no tokenizer."""
         return [""] * len(token_ids)
 
+    def measure_again(self) -> None:
+        """What was measured was recorded."""
+
     def close(self) -> None:
         """Nothing to free."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from app.acceptance import Positions
 from app.trace.traced import TracedTurn
-from engine.records import PHASES, RoundRecord, TurnRecord
+from engine.records import PHASES, RoundRecord, TurnRecord, share_of_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Figures:
     @property
     def share_of_read(self) -> float:
         """GB/s over the machine's measured read bandwidth; 0 when that was not recorded."""
-        return _ratio(self.gb_s, self.read_gb_s)
+        return share_of_read(self.gb_s, self.read_gb_s)
 
     def share(self, milliseconds: float) -> float:
         """A part of the whole time."""

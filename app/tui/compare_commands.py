@@ -49,7 +49,7 @@ class CompareCommands:
 
     def _ready(self) -> tuple[ProfileMenu, EngineInfo]:
         if self._profiles is None:
-            raise RequestError("A replay has no profiles to compare.")
+            raise RequestError("A replay has no profiles to compare.", "Start 'qwen38 chat'.")
         if self._chat.info is None or self._chat.phase != "idle":
             raise RequestError("No model is loaded.", "Wait for it, or choose one with F3.")
         if not any(one.role == "user" for one in self._chat.session.path_messages()):

@@ -37,6 +37,8 @@ def read_outside(app: App[None], text: str) -> str:
 
 def _run(app: App[None], what: str, command_line: str, path: Path) -> str:
     """Run a program on a file with the screen put aside; returns a problem in words, if any."""
+    if not command_line:
+        return f"no {what} was found: set {what.upper()} to one"
     try:
         command = shlex.split(command_line)
         with app.suspend():

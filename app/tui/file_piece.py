@@ -4,11 +4,11 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from app.sessions.entries import FileSpan, MessageEntry
-from app.tui.lines import size_text
 from app.tui.pieces import FoldingPiece
 from app.tui.theme import Look
 from app.tui.wrap import clip, fold_text
 from app.visible import visible, visible_line
+from engine.sizes import size_text
 
 NAME_CELLS = 60
 

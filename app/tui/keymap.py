@@ -32,7 +32,7 @@ class Key:
     @property
     def id(self) -> str:
         """The name of the binding, for a keymap of the person's own."""
-        return f"chat.{self.command.strip('/') if self.action == 'run' else self.action}"
+        return f"chat.{self.command.strip('/').split()[0] if self.action == 'run' else self.action}"
 
 
 KEYS: tuple[Key, ...] = (
@@ -62,13 +62,15 @@ KEYS: tuple[Key, ...] = (
     Key("ctrl+p", "command_palette", "Ctrl+P", "every command, by name"),
     Key("f6", "run", "F6", "the branches of this conversation", "anywhere", "/tree"),
     Key("f1", "run", "F1", "this help", "anywhere", "/help"),
-    Key("f2", "run", "F2", "instruments: pane, lines, off, full screen", "anywhere", "/view"),
+    Key("f2", "run", "F2", "instruments: pane, lines, off, full screen", "anywhere",
+        "/view next"),
     Key("f3", "run", "F3", "weight profiles: what is here, what fits, how fast; open another",
         "anywhere", "/profile"),
     Key("f4", "run", "F4", "how answers are made: sampling, thinking, drafting, system prompt",
         "anywhere", "/set"),
     Key("f7", "run", "F7", "mark each token: as drafted, corrected, bonus", "anywhere", "/tokens"),
-    Key("f8", "run", "F8", "write the timing trace of this conversation", "anywhere", "/trace"),
+    Key("f8", "run", "F8", "write the timing trace into the folder you started in", "anywhere",
+        "/trace"),
     Key("f9", "run", "F9", "the last prompt under another profile, beside this one's answer",
         "anywhere", "/compare"),
     Key("ctrl+l", "redraw", "Ctrl+L", "draw the screen anew"),

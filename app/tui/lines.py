@@ -119,11 +119,3 @@ def short(count: int) -> str:
     return f"{count / 1000:.1f}k" if 1000 <= count < 100_000 else (
         f"{count // 1000}k" if count >= 1000 else str(count)
     )  # fmt: skip
-
-
-def size_text(num_bytes: int) -> str:
-    """A size for a person, in units of 1000."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if num_bytes >= scale:
-            return f"{num_bytes / scale:.1f} {unit}"
-    return f"{num_bytes} B"

@@ -49,7 +49,7 @@ class MenuCommands:
 
     def _known_profiles(self) -> ProfileMenu:
         if self._profiles is None:
-            raise RequestError("A replay has no profiles.")
+            raise RequestError("A replay has no profiles.", "Start 'qwen38 chat'.")
         return self._profiles
 
     def _take_profile(self, name: str | None) -> None:

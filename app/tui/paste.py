@@ -3,7 +3,7 @@
 import re
 
 from app.attached import as_words
-from app.tui.lines import size_text
+from engine.sizes import size_text
 
 MIN_LINES = 8
 MIN_CHARACTERS = 1000

@@ -12,6 +12,7 @@ from app.tui.pieces import Tone
 from app.tui.worker import (
     EngineOpened,
     EngineWorker,
+    InfoChanged,
     OpenFailed,
     ReturnBegan,
     SwitchFailed,
@@ -94,6 +95,8 @@ class Seat:
                 self.load = event
             case ReturnBegan():
                 self.load = None
+            case InfoChanged(info):
+                self.info = info
             case EngineOpened():
                 return self._opened(event, has_messages=has_messages)
             case OpenFailed(error):

@@ -1,9 +1,9 @@
 """Commands about conversations as a whole: begin, go back to, keep elsewhere."""
 
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 
+from app.output_file import new_name
 from app.sessions.export import export_to
 from app.sessions.store import SessionStore
 from app.tui.conversation import Conversation
@@ -35,6 +35,7 @@ class SessionCommands:
     def _new(self, argument: str) -> None:
         del argument
         if is_free(self._window, self._chat):
+            self._chat.session.expect_kept()
             self._chat.begin_new()
 
     def _resume(self, argument: str) -> None:
@@ -43,6 +44,7 @@ class SessionCommands:
         elif self._chat.is_busy:
             raise RequestError("An answer is in progress.", "Stop it first with Esc.")
         else:
+            self._chat.session.expect_kept()
             self._chat.resume(argument)
 
     def _sessions(self, argument: str) -> None:
@@ -58,6 +60,8 @@ class SessionCommands:
             return
         self._window.keep_draft()
         try:
+            if session_id != self._chat.session.id:
+                self._chat.session.expect_kept()
             self._chat.resume(session_id)
         except EngineError as error:
             self._chat.tell_error(error)
@@ -97,8 +101,7 @@ class SessionCommands:
         )
 
     def _export(self, argument: str) -> None:
-        stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-        path = export_to(self._chat.session, Path(argument or f"qwen38-{stamp}.md"))
+        path = export_to(self._chat.session, Path(argument or new_name("qwen38", ".md")))
         self._chat.notice("Exported", str(path.resolve()))
 
 

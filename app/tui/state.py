@@ -4,9 +4,10 @@ from rich.text import Text
 
 from app.slash import SLASH_COMMANDS, SlashCommand
 from app.tui.conversation import Conversation
-from app.tui.lines import Part, apart, fit, size_text
+from app.tui.lines import Part, apart, fit
 from app.tui.theme import Look
 from app.visible import visible_line
+from engine.sizes import size_text
 
 
 def state_text(chat: Conversation, seconds: float, hint: str, width: int, look: Look) -> Text:

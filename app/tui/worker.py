@@ -5,6 +5,7 @@ another one. What happens goes into a deque that costs the engine 40 ns an event
 it by the clock. No call into the interface is ever made from this thread.
 """
 
+import contextlib
 import ctypes
 import queue
 import sys
@@ -36,6 +37,12 @@ without a screen, has 0.89 of them at 500 us, 0.92 at 100, 0.96 at 50 and 0.98 a
 _PR_SET_TIMERSLACK = 29
 TIMER_SLACK_NS = 1000
 
+PAUSE_SECONDS = 3.0
+"""Without a request for so long the machine is measured again: what it reads follows its load."""
+
+MEASURED_A_PAUSE = 3
+"""Times that one pause is used; each keeps a message that comes just then waiting for 0.2 s."""
+
 CLOSE_SECONDS = 5.0
 """How long leaving waits for the round in progress; the thread dies with the process anyway."""
 
@@ -47,6 +54,13 @@ class EngineOpened:
     info: EngineInfo
     token_texts: Callable[[Sequence[int]], list[str]]
     text_tokens: Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class InfoChanged:
+    """The engine measured something anew while nothing was asked of it."""
+
+    info: EngineInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +98,14 @@ class TurnFailed:
 
 
 WorkerEvent = (
-    LoadProgressed | EngineOpened | OpenFailed | ReturnBegan | SwitchFailed | Event | TurnFailed
+    LoadProgressed
+    | EngineOpened
+    | InfoChanged
+    | OpenFailed
+    | ReturnBegan
+    | SwitchFailed
+    | Event
+    | TurnFailed
 )
 
 
@@ -190,13 +211,28 @@ class EngineWorker:
 
     def _run(self) -> None:
         _wake_on_time()
-        while (job := self._jobs.get()) is not None:
+        while (job := self._next_job()) is not None:
             if isinstance(job, Request):
                 self._answer(job)
             elif not job.is_superseded:
                 self._change(job)
         self._let_go()
         self._let_go_of_kept()
+
+    def _next_job(self) -> "_Load | Request | None":
+        for _ in range(MEASURED_A_PAUSE if self._engine is not None else 0):
+            with contextlib.suppress(queue.Empty):
+                return self._jobs.get(timeout=PAUSE_SECONDS)
+            self._measure()
+        return self._jobs.get()
+
+    def _measure(self) -> None:
+        engine = self._engine
+        assert engine is not None
+        before = engine.info
+        engine.measure_again()
+        if engine.info != before:
+            self._events.append(InfoChanged(engine.info))
 
     def _change(self, load: _Load) -> None:
         """Open what was asked for; failing that, have again what was there."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from engine.bench.model import Progress, draw_model
+from engine.bench.model import draw_model
 from engine.bench.replay import Replay
 from engine.bench.round import expect_rows
 from engine.bench.switches import Flip, Switch, relaunched, word
@@ -25,6 +25,7 @@ from engine.model.decoder import Model
 from engine.profile import Profile
 from engine.settings.declared import Settings
 from engine.turn.verify import Verifier
+from engine.types import Progress
 
 NUM_PASSES = 8
 """Timed passes of each side: even, so that they halve."""

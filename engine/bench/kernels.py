@@ -4,7 +4,7 @@ Read bandwidth and the time of an empty launch are measured in the same run, and
 those. A problem runs with the tile that would serve it; what is red is not timed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,11 +14,13 @@ import torch
 from engine.check.families import RedKernelError, build_of, prove, sizes_of
 from engine.check.run import check_family
 from engine.errors import MemoryPlanError, RequestError
-from engine.machine.facts import machine_facts, now, read_clocks, version_of
-from engine.machine.measure import cache_bytes, launch_time, read_bandwidth_gbps
+from engine.machine.facts import cache_bytes, machine_facts, now, read_clocks, version_of
+from engine.machine.measure import launch_time, read_bandwidth
 from engine.model.config import config_of_shape
 from engine.model.memory import available_bytes
+from engine.sizes import size_text
 from engine.tune.tiles import read_table
+from engine.types import Progress
 from kernels.common.family import Family
 from kernels.common.peers import Peer
 from kernels.common.problem import Measured, Problem, Tile, Tunable
@@ -26,7 +28,6 @@ from kernels.common.timing import Timing, num_cold_copies, time_calls, time_chec
 from kernels.common.verdict import Finding, Report
 
 MAX_ROWS = 65536
-Progress = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def bench_kernels(
     findings = _check(subjects, device, full_check=full_check, progress=progress)
     progress("measuring the read bandwidth")
     launch_us = launch_time().median_us if device == "cuda" else 0.0
-    limits = _Limits(read_bandwidth_gbps(device), launch_us)
+    limits = _Limits(read_bandwidth(device).gb_s, launch_us)
     report = Report(tuple(findings))
     timed: list[_Timed] = []
     for subject in subjects:
@@ -168,8 +169,8 @@ def _expect_room(subject: Subject, device: str) -> None:
     free = available_bytes(device)
     if needed > free:
         raise MemoryPlanError(
-            f"{subject.label} needs {needed / 1e9:.1f} GB for its cold copies and "
-            f"{free / 1e9:.1f} GB are free.",
+            f"{subject.label} needs {size_text(needed)} for its cold copies and "
+            f"{size_text(free)} are free.",
             "Take --shape demo, or fewer --rows.",
         )
 
@@ -240,7 +241,7 @@ def _time_peer(peer: Peer, device: str) -> dict[str, Any]:
     note = ""
     if peer.version and version != peer.version:
         note = f"{peer.package} is {version}; bars are stated against {peer.version}"
-    return about | _times(timing) | {"gb_s": timing.gbps(peer.num_bytes), "note": note}
+    return about | _times(timing) | {"gb_s": timing.gb_s(peer.num_bytes), "note": note}
 
 
 def _times(timing: Timing) -> dict[str, float]:
@@ -274,7 +275,7 @@ def _figures(one: _Timed, every: Sequence[_Timed], limits: _Limits, device: str)
         "copies": one.copies,
         "cold": one.copies * problem.num_bytes > cache_bytes(device),
         **_times(timing),
-        "gb_s": timing.gbps(problem.num_bytes),
+        "gb_s": timing.gb_s(problem.num_bytes),
         "share": seen.share,
         "floor_us": floor_us,
         "bars": _bars(problem, seen, device),

@@ -1,7 +1,6 @@
 """A full-size model with random weights for the benches: asked whether it fits, then drawn."""
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +8,7 @@ import torch
 
 from engine.compute_path import ComputePath
 from engine.errors import MemoryPlanError
-from engine.machine.measure import read_bandwidth_gbps
+from engine.machine.measure import read_bandwidth
 from engine.model import footprint
 from engine.model.config import ModelConfig, config_of_shape
 from engine.model.decoder import Model
@@ -17,12 +16,11 @@ from engine.model.memory import MemoryPlan, plan_serving
 from engine.model.random import random_model
 from engine.open import HELD_FORMATS, arithmetic_id
 from engine.profile import Profile
+from engine.sizes import size_text
+from engine.types import Progress
 
 DRAWING_BYTES = 1 << 30
 """Room for a snapshot, and for a matrix in fp32 while its codes are drawn."""
-
-Progress = Callable[[str], object]
-"""Called with a sentence for each step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ def draw_config(
     plan = _plan(config, profile, path, device, num_tokens)
     _expect_room(plan, 2 * 2 * config.hidden_size * hidden_tokens, num_conversations, smaller)
     progress("measuring the read bandwidth")
-    read_gb_s = read_bandwidth_gbps(device)
+    read_gb_s = read_bandwidth(device).gb_s
     progress(f"drawing the weights of {name}")
     packer = path.new_packer()
     model = random_model(config, profile.formats, device=device, packer=packer)
@@ -153,8 +151,8 @@ def _expect_room(plan: MemoryPlan, row_bytes: int, num_conversations: int, small
     if needed > plan.available:
         context = num_conversations * plan.kept["context"]
         raise MemoryPlanError(
-            f"The model needs {needed / 1e9:.1f} GB (weights {plan.weights / 1e9:.1f}, keys and "
-            f"values of {plan.context_tokens:,} tokens {context / 1e9:.1f}) and "
-            f"{plan.available / 1e9:.1f} GB are free.",
+            f"The model needs {size_text(needed)} (weights {size_text(plan.weights)}, keys and "
+            f"values of {plan.context_tokens:,} tokens {size_text(context)}) and "
+            f"{size_text(plan.available)} are free.",
             f"Take {smaller}.",
         )

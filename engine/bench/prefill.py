@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import torch
 
-from engine.bench.model import BenchModel, Progress, any_ids, draw_model
+from engine.bench.model import BenchModel, any_ids, draw_model
 from engine.compute_path import KernelError, choose_compute_path
 from engine.errors import RequestError
 from engine.model.config import ModelConfig, config_of_shape
@@ -23,7 +23,7 @@ from engine.profile import Profile
 from engine.settings.declared import Settings
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import wait_for
-from engine.types import Sampling
+from engine.types import Progress, Sampling
 
 
 @dataclass(frozen=True, slots=True)

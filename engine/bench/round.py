@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.bench.drafts import time_drafts, tokens_for
 from engine.bench.launches import Kernels, watch_kernels
-from engine.bench.model import BenchModel, Progress, draw_model
+from engine.bench.model import BenchModel, draw_model
 from engine.bench.replay import Replay, Replayed
 from engine.compute_path import KernelError, choose_compute_path
 from engine.errors import RequestError
@@ -21,6 +21,7 @@ from engine.profile import Profile
 from engine.records import PHASES
 from engine.settings.declared import Settings
 from engine.turn.verify import Verifier
+from engine.types import Progress
 from kernels.common.tree import MAX_NODES
 
 NUM_WARM_UP = 2

@@ -22,7 +22,7 @@ from kernels.common.verdict import Finding, Report
 
 Device = Literal["cpu", "cuda"]
 Build = Literal["torch", "interpreter", "cuda"]
-Progress = Callable[[Finding], object]
+Told = Callable[[Finding], object]
 
 PROOFS: dict[Build, dict[str, Proof]] = {
     "torch": proofs.ARITHMETIC,
@@ -40,7 +40,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_checks(
-    families: Sequence[str] | None, device: Device, progress: Progress | None = None
+    families: Sequence[str] | None, device: Device, progress: Told | None = None
 ) -> Report:
     """Check kernel families on a device.
 

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from engine.machine.gpu import read_gpu
-from engine.machine.measure import cache_bytes
 
 
 def machine_facts(device: str) -> dict[str, Any]:
@@ -41,6 +40,13 @@ def machine_facts(device: str) -> dict[str, Any]:
             "cuda": torch.version.cuda,
         }
     return facts
+
+
+def cache_bytes(device: str) -> int:
+    """Return the size of the last-level cache: the GPU's L2, or 32 MiB for a CPU."""
+    if device == "cuda":
+        return int(torch.cuda.get_device_properties().L2_cache_size)
+    return 32 << 20
 
 
 def now() -> str:

@@ -5,6 +5,8 @@
 
 from dataclasses import dataclass
 
+from engine.sizes import size_text
+
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
@@ -18,7 +20,7 @@ class Gpu:
     def memory_sentence(self) -> str:
         """Its memory in words."""
         if self.memory_bytes:
-            return f"{self.memory_bytes / 1e9:.1f} GB of its own memory"
+            return f"{size_text(self.memory_bytes)} of its own memory"
         return "memory shared with the CPU"
 
 

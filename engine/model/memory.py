@@ -21,6 +21,7 @@ from engine.model.layouts import StoredWeight
 from engine.model.serving_memory import kept_bytes, passing_bytes, snapshot_bytes
 from engine.model.streaming import STAGING_BYTES
 from engine.model.tensors import keeps_fp32
+from engine.sizes import size_text
 
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -93,9 +94,9 @@ class MemoryPlan:
     @property
     def sentence(self) -> str:
         """The plan in words."""
-        told = ", ".join(f"{name} {_size(size)}" for name, size in self.parts.items())
+        told = ", ".join(f"{name} {size_text(size)}" for name, size in self.parts.items())
         return (
-            f"{_size(self.needed)} for {self.context_tokens:,} tokens of context and "
+            f"{size_text(self.needed)} for {self.context_tokens:,} tokens of context and "
             f"{self.num_snapshots} points to come back to: {told}."
         )
 
@@ -103,7 +104,7 @@ class MemoryPlan:
         """Raise `MemoryPlanError` with the numbers, and what would fit, unless everything does."""
         if self.needed > self.available:
             raise MemoryPlanError(
-                f"The model needs {self.sentence} {_size(self.available)} are free.",
+                f"The model needs {self.sentence} {size_text(self.available)} are free.",
                 self._mend(),
             )
 
@@ -117,18 +118,18 @@ class MemoryPlan:
         missing = self.needed - self.available
         if missing <= self.snapshots - LEAST_SNAPSHOTS * self.snapshot:
             most = (self.snapshots - missing) // 1_000_000
-            return f"Lower model.snapshot_mb to {most}, or free {_size(missing)}."
+            return f"Lower model.snapshot_mb to {most}, or free {size_text(missing)}."
         per_token = self.kept["context"] // max(self.context_tokens, 1)
         fewer = -(-missing // max(per_token, 1))
         fitting = (self.context_tokens - fewer) // 1024 * 1024
         if fitting >= 1024:
             return (
                 f"A context of {fitting:,} tokens fits: set model.context_tokens to {fitting}, or "
-                f"free {_size(missing)}."
+                f"free {size_text(missing)}."
             )
         return (
-            f"No context fits beside {_size(self.weights)} of weights: give a smaller "
-            f"checkpoint, or free {_size(missing)}."
+            f"No context fits beside {size_text(self.weights)} of weights: give a smaller "
+            f"checkpoint, or free {size_text(missing)}."
         )
 
 
@@ -143,13 +144,6 @@ class DrafterBytes:
     kept: Mapping[str, int]
     passing: Mapping[str, int]
     workspace: int
-
-
-def _size(num_bytes: int) -> str:
-    """Bytes for a person: the demo's stay below a gigabyte."""
-    if num_bytes < 1_000_000_000:
-        return f"{num_bytes / 1e6:.0f} MB"
-    return f"{num_bytes / 1e9:.2f} GB"
 
 
 def plan_memory(

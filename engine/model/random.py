@@ -18,6 +18,7 @@ from engine.model.tensors import TensorSpec, expected_tensors, format_of
 from engine.model.weights import assemble
 from engine.profile import Formats, WeightFormat
 from engine.types import Sampling
+from kernels.common.e4m3 import E4M3_MAX
 from kernels.linear.formats import E2M1_VALUES, FP8_BLOCK, NVFP4_GROUP
 
 CODE_RMS = 96.0
@@ -136,7 +137,7 @@ def _matrix(
     for start in range(0, num_rows, ROWS_PER_BLOCK):
         block = codes[start : start + ROWS_PER_BLOCK]
         values = torch.empty(block.shape, dtype=torch.float32, device=device)
-        block.copy_(values.normal_(0.0, CODE_RMS, generator=generator).clamp_(-448.0, 448.0))
+        block.copy_(values.normal_(0.0, CODE_RMS, generator=generator).clamp_(-E4M3_MAX, E4M3_MAX))
     if stored == "e4m3_row":
         return E4m3Row(codes, torch.full((num_rows,), deviation / CODE_RMS, device=device))
     blocks = (-(-num_rows // FP8_BLOCK), -(-width // FP8_BLOCK))

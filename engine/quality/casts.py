@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-E4M3_MAX = 448.0
+from kernels.common.e4m3 import E4M3_MAX
 
 
 class CountedCasts(TorchDispatchMode):

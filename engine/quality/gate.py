@@ -196,7 +196,7 @@ def _reading(side: Side, machine: Machine, text: Sample, window_tokens: int) -> 
         passages = windows_of(encode(text.body), window_tokens)
     reading = Reading(passages, machine.tokenizer.num_ids)
     if not reading.num_scored:
-        raise RequestError(f"The text '{text.name}' has no token to predict.")
+        raise RequestError(f"The text '{text.name}' has no token to predict.", "Give a longer one.")
     return reading
 
 

@@ -10,6 +10,7 @@ from engine.quality.gate import Judged
 from engine.quality.interval import CONFIDENCE
 from engine.quality.repetition import NGRAMS, Repetition
 from engine.quality.verdict import BAR_NATS, CONFIDENT, TextFigures, Verdict, Written
+from engine.sizes import size_text
 from engine.types import EngineInfo
 
 SHOWN_CHARACTERS = 240
@@ -120,7 +121,7 @@ def _repetition(label: str, one: Repetition) -> str:
 
 def _named(info: EngineInfo) -> str:
     return (
-        f"{info.path} as '{info.profile}', {info.weight_bytes / 1e9:.2f} GB of weights held, "
+        f"{info.path} as '{info.profile}', {size_text(info.weight_bytes)} of weights held, "
         f"{info.arithmetic}"
     )
 

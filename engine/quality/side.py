@@ -103,7 +103,10 @@ class Side:
             if isinstance(event, TurnEnded):
                 record = event.record
                 if record.finish_reason == "error":
-                    raise RequestError(f"Free generation failed: {record.error}")
+                    raise RequestError(
+                        f"Free generation failed: {record.error}",
+                        "--answer-tokens 0 leaves it out.",
+                    )
                 expect_not_stopped(self._stop)
                 text = f"{record.reasoning}\n{record.text}".strip()
                 return Answer(prompt, text, record.token_ids, record.finish_reason)

@@ -8,12 +8,15 @@ from pathlib import Path
 
 from engine.errors import RequestError
 from engine.profile import profile_folder
+from engine.text.own_text import read_own_text
 
 SHIPPED = ("prose", "code")
 """Files of ``engine/quality/texts``; its README says where they come from."""
 
 MAX_TEXT_BYTES = 4 << 20
 """About a million tokens: more takes hours and tells nothing new."""
+
+GIVE = "Give a text file in UTF-8, or leave it out to use the texts that ship."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def read_text(path: Path) -> Text:
     Raises:
         RequestError: the file does not read, is too long, is no UTF-8 or holds no word.
     """
-    return Text(path.name, _read(path))
+    return Text(path.name, read_own_text(path, MAX_TEXT_BYTES, GIVE))
 
 
 def read_talks(path: Path) -> Talks:
@@ -74,7 +77,7 @@ def read_talks(path: Path) -> Talks:
     Raises:
         RequestError: as `read_text`, or a line is neither, or a question has no answer.
     """
-    lines = [one.strip() for one in _read(path).splitlines()]
+    lines = [one.strip() for one in read_own_text(path, MAX_TEXT_BYTES, GIVE).splitlines()]
     kept = [one for one in lines if one and not one.startswith("#")]
     pairs: list[tuple[str, str]] = []
     for question, answer in zip_longest(kept[::2], kept[1::2], fillvalue=""):
@@ -85,24 +88,3 @@ def read_talks(path: Path) -> Talks:
             )
         pairs.append((question[3:], answer[3:]))
     return Talks(path.name, tuple(pairs))
-
-
-def _read(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_TEXT_BYTES + 1)
-    except OSError as problem:
-        raise RequestError(f"{path} does not read: {problem.strerror}.") from None
-    if len(raw) > MAX_TEXT_BYTES:
-        raise RequestError(
-            f"{path} holds more than {MAX_TEXT_BYTES:,} bytes.", "Give a part of it."
-        )
-    try:
-        body = raw.decode("utf-8")
-    except UnicodeDecodeError as problem:
-        raise RequestError(
-            f"{path} is no UTF-8 at byte {problem.start}.", "Give a plain text file."
-        ) from None
-    if not body.strip():
-        raise RequestError(f"{path} holds no text.")
-    return body

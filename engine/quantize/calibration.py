@@ -6,6 +6,7 @@ from pathlib import Path
 
 from engine.errors import RequestError
 from engine.profile import profile_folder
+from engine.text.own_text import read_own_text
 from engine.text.tokenizer import Tokenizer
 
 SHIPPED = "calibration.txt"
@@ -51,8 +52,7 @@ def read_calibration(
         RequestError: the file does not read, is no text, or is too long or too short.
     """
     source = path or profile_folder() / SHIPPED
-    raw = _read(source)
-    text = _text(source, raw)
+    text = read_own_text(source, MAX_TEXT_BYTES, GIVE)
     ids = tokenizer.encode(text, control=True)
     if len(ids) < FEWEST_TOKENS:
         raise RequestError(
@@ -63,28 +63,4 @@ def read_calibration(
         cut.pop()
     num = max(1, min(len(cut), max_tokens // sequence_tokens))
     chosen = tuple(cut[index * len(cut) // num] for index in range(num))
-    return Calibration(source.name, hashlib.sha256(raw).hexdigest(), chosen)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        num_bytes = path.stat().st_size
-        if num_bytes > MAX_TEXT_BYTES:
-            raise RequestError(
-                f"{path} has {num_bytes:,} bytes, expected {MAX_TEXT_BYTES:,} at most.",
-                "A few hundred kilobytes are enough.",
-            )
-        return path.read_bytes()
-    except OSError as problem:
-        raise RequestError(f"{path} does not read: {problem.strerror}.", GIVE) from None
-
-
-def _text(path: Path, raw: bytes) -> str:
-    if b"\0" in raw:
-        raise RequestError(f"{path} is no text: it holds zero bytes.", GIVE)
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as problem:
-        raise RequestError(
-            f"{path} is not in UTF-8: byte {problem.start} is {raw[problem.start]:#04x}.", GIVE
-        ) from None
+    return Calibration(source.name, hashlib.sha256(text.encode()).hexdigest(), chosen)

@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors import torch as safetensors_torch
 
-from engine.errors import OutputError, RequestError
+from engine.errors import OutputError, RequestError, how_to_write
 from engine.quantize.manifest import MANIFEST_NAME, Manifest, Part, Recipe, hash_file
 from engine.quantize.methods import Loss
 
@@ -130,7 +130,9 @@ def open_folder(path: Path, recipe: Recipe) -> Generator[Folder]:
         path.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as problem:
-        raise OutputError(f"{path} cannot be written: {problem.strerror}.") from None
+        raise OutputError(
+            f"{path} cannot be written: {problem.strerror}.", how_to_write(problem)
+        ) from None
     try:
         _lock(path, lock)
         yield _begun(path, recipe)
@@ -142,10 +144,19 @@ def expect_ours(path: Path) -> None:
     """Refuse a folder that holds what no quantisation of ours put there.
 
     Raises:
-        RequestError: it is a file, or has contents and no manifest.
+        RequestError: it or a folder above it is a file, or it has contents and no manifest.
+        OutputError: it cannot be written.
     """
-    if path.exists() and not path.is_dir():
-        raise RequestError(f"{path} is a file.", "Give the name of a new folder for the result.")
+    whole = path.absolute()
+    there = next(one for one in (whole, *whole.parents) if os.path.lexists(one))
+    if not there.is_dir():
+        raise RequestError(
+            f"{there} is no folder.", "Give the name of a new folder for the result."
+        )
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise OutputError(
+            f"{there} cannot be written: {os.strerror(errno.EACCES)}.", "Give another folder."
+        )
     if not path.is_dir() or (path / MANIFEST_NAME).is_file():
         return
     foreign = [one.name for one in path.iterdir() if not _is_scratch(one.name)]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.errors import RequestError, nearest
+from engine.errors import RequestError, did_you_mean
 from engine.model.matrix import Nvfp4
 from engine.quantize.clip import OFFSETS, ROOM, search
 from engine.quantize.gptq import Feedback, feedback_of, round_with_feedback
@@ -27,7 +27,7 @@ def needs_inputs(method: str) -> bool:
     if method not in METHODS:
         raise RequestError(
             f"--method is '{method}', expected one of {', '.join(METHODS)}.",
-            nearest(method, METHODS),
+            did_you_mean(method, METHODS),
         )
     return method != "nearest"
 

@@ -17,6 +17,7 @@ from engine.profile import Formats
 from engine.quantize.clip import OFFSETS
 from engine.quantize.head import ROWS_PER_BLOCK
 from engine.quantize.methods import ELEMENTS_PER_BLOCK, needs_inputs
+from engine.sizes import size_text
 from kernels.linear.formats import NVFP4_GROUP
 
 FORMATS = Formats(mlp="nvfp4", attention="nvfp4", delta="nvfp4", head="e4m3_row", mtp="nvfp4")
@@ -43,10 +44,10 @@ class Plan:
 
     def told(self, device: str) -> str:
         """The plan in a sentence."""
-        memory = f"{(self.device + self.host) / 1e9:.1f} GB of memory"
+        memory = f"{size_text(self.device + self.host)} of memory"
         if device != "cpu":
-            memory = f"{self.device / 1e9:.1f} GB on the GPU and {self.host / 1e9:.1f} GB beside it"
-        return f"It takes at most {memory}, and {self.disk / 1e9:.2f} GB of disk."
+            memory = f"{size_text(self.device)} on the GPU and {size_text(self.host)} beside it"
+        return f"It takes at most {memory}, and {size_text(self.disk)} of disk."
 
 
 def plan_run(config: ModelConfig, method: str, num_tokens: int, sequence_tokens: int) -> Plan:
@@ -92,21 +93,21 @@ def expect_room(plan: Plan, device: str, out: Path, num_written: int) -> None:
     wanted, free = plan.device + (plan.host if shared else 0), available_bytes(device)
     if wanted > free:
         raise MemoryPlanError(
-            f"Quantising needs {wanted / 1e9:.1f} GB of memory and {free / 1e9:.1f} GB are free.",
+            f"Quantising needs {size_text(wanted)} of memory and {size_text(free)} are free.",
             mend,
         )
     if not shared and plan.host > (beside := available_bytes("cpu")):
         raise MemoryPlanError(
-            f"Quantising needs {plan.host / 1e9:.1f} GB of memory beside the GPU's and "
-            f"{beside / 1e9:.1f} GB are free.",
+            f"Quantising needs {size_text(plan.host)} of memory beside the GPU's and "
+            f"{size_text(beside)} are free.",
             mend,
         )
     left = max(0, plan.disk - num_written)
     room = disk_usage(next(one for one in (out, *out.absolute().parents) if one.exists())).free
     if left > room:
         raise RequestError(
-            f"The result needs {left / 1e9:.2f} GB more and the disk of {out} has "
-            f"{room / 1e9:.2f} GB free.",
+            f"The result needs {size_text(left)} more and the disk of {out} has "
+            f"{size_text(room)} free.",
             "Make room, or give a folder on another disk.",
         )
 

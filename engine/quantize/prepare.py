@@ -72,7 +72,9 @@ def prepare(source: Path, out: Path, options: Options) -> Prepared:
             options.calibration,
             Tokenizer.load(source, config.vocab_size),
             max_tokens=options.max_tokens,
-            sequence_tokens=min(options.sequence_tokens, config.max_position_embeddings),
+            sequence_tokens=min(
+                options.sequence_tokens, options.max_tokens, config.max_position_embeddings
+            ),
         )
         num_tokens = calibration.num_tokens
         longest = max(len(one) for one in calibration.sequences)

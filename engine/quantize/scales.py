@@ -7,9 +7,10 @@ Positive e4m3 numbers are ordered as their bytes are, so that a scale is handled
 import torch
 
 from engine.quantize.grid import LARGEST
+from kernels.common.e4m3 import E4M3_MAX
 
 E4M3 = torch.float8_e4m3fn
-LARGEST_SCALE = 448.0
+LARGEST_SCALE = E4M3_MAX
 SMALLEST_BYTE, LARGEST_BYTE = 1, 126
 """2^-9 and 448."""
 

@@ -1,6 +1,5 @@
 """Every setting there is. One section, one dataclass; one field, one setting."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from engine.settings.registry import (
     resolve,
     setting,
 )
+from engine.settings.toml_file import read_toml
 from engine.types import DRAFT_SHAPES, DRAFTERS
 
 VIEWS = ("pane", "lines", "off")
@@ -173,7 +173,7 @@ class ChatSettings:
     )
     view: str = setting(
         "pane",
-        "instruments: a pane where the terminal is wide, else lines; lines; or off",
+        "instruments beside the conversation; the pane turns to lines in a narrow terminal",
         choices=VIEWS,
         when="live",
     )
@@ -295,19 +295,10 @@ def read_user_file(path: Path) -> dict[str, object]:
     Raises:
         SettingsError: the file is not TOML, or a top-level key is not a section.
     """
-    mend = "Mend it or move it away."
     try:
-        if not path.is_file() and path.exists():  # a pipe would never answer
-            raise SettingsError(f"{path} is no plain file.", mend)
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = read_toml(path, SettingsError)
     except FileNotFoundError:
         return {}
-    except RecursionError:
-        raise SettingsError(f"{path} does not read: it is nested too deep.", mend) from None
-    except OSError as problem:
-        raise SettingsError(f"{path} does not read: {problem.strerror}.", mend) from None
-    except ValueError as problem:  # no TOML, no UTF-8, or a number of thousands of digits
-        raise SettingsError(f"{path} does not read: {problem}.", mend) from None
     values: dict[str, object] = {}
     for section, content in data.items():
         if not isinstance(content, dict):

@@ -1,10 +1,15 @@
 """The only reader of the process environment: our own names and the few foreign ones we honour."""
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 PREFIX = "QWEN38_"
+
+EDITORS = ("editor", "nano", "vi", "emacs")
+PAGERS = ("less", "more")
+"""Programs that are looked for, in this order, where the person names none."""
 
 
 def own_variables() -> dict[str, str]:
@@ -48,13 +53,14 @@ def inside_multiplexer() -> bool:
 
 
 def editor() -> str:
-    """The person's editor command."""
-    return os.environ.get("VISUAL") or os.environ.get("EDITOR") or "nano"
+    """The person's editor command, else the first of `EDITORS` that is here, else empty."""
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    return named or next(filter(shutil.which, EDITORS), "")
 
 
 def pager() -> str:
-    """The person's pager command."""
-    return os.environ.get("PAGER") or "less"
+    """The person's pager command, else the first of `PAGERS` that is here, else empty."""
+    return os.environ.get("PAGER") or next(filter(shutil.which, PAGERS), "")
 
 
 def display_server() -> str:

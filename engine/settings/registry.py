@@ -12,7 +12,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.errors import SettingsError, nearest
+from engine.errors import SettingsError, did_you_mean, nearest
 from engine.settings.environment import PREFIX
 
 When = Literal["start", "session", "live"]
@@ -109,7 +109,7 @@ def parse(one: Setting, raw: object, source: str) -> object:
     """
     value = _convert(one, raw, source)
     if one.choices and value is not None and value not in one.choices:
-        hint = nearest(str(value), one.choices)
+        hint = did_you_mean(str(value), one.choices)
         allowed = ", ".join(one.choices)
         raise SettingsError(
             f"{source}: '{one.name}' is '{value}', expected one of {allowed}.", hint
@@ -117,7 +117,7 @@ def parse(one: Setting, raw: object, source: str) -> object:
     if one.bounds and isinstance(value, int | float):
         low, high = one.bounds
         if not low <= value <= high:
-            wanted = f"{_plainly(low)} to {_plainly(high)} {one.unit}".rstrip()
+            wanted = f"{plain_number(low)} to {plain_number(high)} {one.unit}".rstrip()
             raise SettingsError(f"{source}: '{one.name}' is {_shown(raw)}, expected {wanted}.")
     return value
 
@@ -136,7 +136,7 @@ def _convert(one: Setting, raw: object, source: str) -> object:
         ) from None
 
 
-def _plainly(bound: float) -> str:
+def plain_number(bound: float) -> str:
     """A bound with all its digits."""
     return f"{int(bound):,}" if bound == int(bound) else f"{bound:g}"
 
@@ -166,14 +166,29 @@ def _read_bool(raw: object) -> bool:
 def _read_int(raw: object) -> int:
     if isinstance(raw, bool):
         raise ValueError(raw)
-    return int(str(raw))
+    return int(_plain_digits(raw))
 
 
 def _read_float(raw: object) -> float:
-    value = float(str(raw))
+    value = float(_plain_digits(raw))
     if math.isnan(value):  # NaN is inside no bounds
         raise ValueError(raw)
     return value
+
+
+def _plain_digits(raw: object) -> str:
+    """A number as text; Python would take digits of any script, and underscores."""
+    text = str(raw)
+    if not text.isascii() or "_" in text:
+        raise ValueError(raw)
+    return text
+
+
+def _read_text(raw: object) -> str:
+    """A text; one with bytes that are no UTF-8 would end where it is encoded again."""
+    text = str(raw)
+    text.encode()
+    return text
 
 
 def _read_path(raw: object) -> Path:
@@ -190,14 +205,14 @@ _READERS: dict[Any, Callable[[object], object]] = {
     bool: _read_bool,
     int: _read_int,
     float: _read_float,
-    str: str,
+    str: _read_text,
     Path: _read_path,
 }
 _WORDS: dict[Any, str] = {
     bool: "on or off",
     int: "a whole number",
     float: "a number",
-    str: "text",
+    str: "text in UTF-8",
     Path: "a path",
 }
 

@@ -18,6 +18,8 @@ RENDER_SECONDS = 10.0
 REPLY_GROWTH_BYTES = 12 << 20
 """Bytes a reply may have beyond twice its request: JSON of what a rendering may grow by."""
 
+OTHER = "Use the chat_template.jinja that came with the model."
+
 _PROGRAM = Path(__file__).with_name("render_process.py")
 
 
@@ -57,7 +59,7 @@ class Renderer:
         with self._lock:
             reply = self._exchange(request)
         if "text" not in reply:
-            raise TemplateError(f"The chat template failed: {reply.get('error')}.")
+            raise TemplateError(f"The chat template failed: {reply.get('error')}.", OTHER)
         return reply["text"]
 
     def close(self) -> None:
@@ -73,11 +75,13 @@ class Renderer:
         except TimeoutError:
             self.close()
             raise TemplateError(
-                f"The chat template did not end within {self._seconds:g} s."
+                f"The chat template did not end within {self._seconds:g} s.", OTHER
             ) from None
         except (OSError, EOFError):
             self.close()
-            raise TemplateError("The chat template ended its process: it wants too much.") from None
+            raise TemplateError(
+                "The chat template ended its process: it wants too much.", OTHER
+            ) from None
         except BaseException:
             self.close()  # a reply still on its way would answer the next request
             raise

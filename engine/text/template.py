@@ -7,7 +7,7 @@ from typing import cast
 
 from engine.errors import CheckpointError, RequestError, TemplateError, nearest
 from engine.model.config_file import MAX_CONFIG_BYTES
-from engine.model.plain_file import read_bounded
+from engine.model.plain_file import AGAIN, read_bounded
 from engine.model.strict_json import read_object
 from engine.text.sandbox import Renderer
 from engine.text.tokenizer import Tokenizer
@@ -81,7 +81,7 @@ class ChatTemplate:
         except FileNotFoundError:
             source = _named_template(config.get("chat_template"))
         except (OSError, UnicodeDecodeError) as problem:
-            raise CheckpointError(f"{path} does not read: {problem}.") from None
+            raise CheckpointError(f"{path} does not read: {problem}.", AGAIN) from None
         if not source:
             raise CheckpointError(
                 f"{folder} holds no chat template.",

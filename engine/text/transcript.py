@@ -82,7 +82,7 @@ class Transcript:
             raise RequestError(
                 f"The prompt has at least {fewest} tokens and the context "
                 f"{self._max_context_tokens}.",
-                "Shorten the message, or begin a new conversation (/new).",
+                "Shorten the prompt, or begin a new conversation.",
             )
         added = self._tokenizer.encode_guarded(text[num_characters:])
         return Prompt(text, (*held.ids[:num_ids], *added), num_seams)

@@ -5,7 +5,7 @@ together, so that a later program's own table cannot mix another order under the
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,16 @@ import torch
 
 from engine.errors import RequestError
 from engine.machine.facts import machine_facts, now, read_clocks
-from engine.machine.measure import launch_time, read_bandwidth_gbps
+from engine.machine.measure import launch_time, read_bandwidth
 from engine.tune.entries import Entry, Outcome, groups_of
 from engine.tune.own_table import DamagedTableError, read_bytes
 from engine.tune.sweep import GroupSweep, Timer
 from engine.tune.tiles import forget_tables, read_table, shipped_table
 from engine.tune.user_tiles import entry_of, parse_table, table_path, write_user_table
+from engine.types import Progress
 from kernels.common.family import Family
 from kernels.common.problem import ModelSizes, Row
 from kernels.common.timing import time_calls
-
-Progress = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ def _measured(place: Place) -> dict[str, Any]:
         "date": now(),
         **machine_facts(place.device),
         **(read_clocks() if on_gpu else {}),
-        "read_gb_s": round(read_bandwidth_gbps(place.device), 1),
+        "read_gb_s": round(read_bandwidth(place.device).gb_s, 1),
         "launch_us": round(launch_time().median_us, 3) if on_gpu else None,
     }
 

@@ -13,7 +13,7 @@ from functools import partial
 import torch
 
 from engine.check.families import RedKernelError, first_fault, prove
-from engine.machine.measure import cache_bytes
+from engine.machine.facts import cache_bytes
 from engine.tune.entries import Entry, Outcome, ratio
 from kernels.common.case import Case, Tensors
 from kernels.common.compare import different_bits

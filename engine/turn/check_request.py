@@ -32,7 +32,7 @@ def check_request(request: Request, num_ids: int) -> None:
     if "" in request.stop:
         raise RequestError("A stop string is empty.", "Leave it out.")
     if request.prompt_ids is None and not request.messages:
-        raise RequestError("There is nothing to answer: no message and no ids.")
+        raise RequestError("There is nothing to answer: no message and no ids.", "Send one.")
     _check_sampling(request.sampling)
     _check_bias(request.sampling, num_ids)
 
@@ -52,12 +52,12 @@ def check_prompt(
         RequestError: there are none, one is no token of the model, or they leave no room to answer.
     """
     if not ids:
-        raise RequestError("The prompt holds no token.")
+        raise RequestError("The prompt holds no token.", "Write something to answer.")
     foreign = next((one for one in ids if not 0 <= one < vocab_size), None)
     if foreign is not None:
         raise RequestError(f"The prompt holds the id {foreign}, expected 0 to {vocab_size - 1}.")
     if len(ids) >= max_context_tokens:
-        mend = "Shorten the message, or begin a new conversation (/new)."
+        mend = "Shorten the prompt, or begin a new conversation."
         if max_context_tokens < model_context_tokens:
             mend = f"Raise model.context_tokens (up to {model_context_tokens}). {mend}"
         else:
@@ -90,6 +90,6 @@ def _check_bias(sampling: Sampling, num_ids: int) -> None:
             )
         if not -MOST_BIAS <= bias <= MOST_BIAS:  # true for NaN as well
             raise RequestError(
-                f"'logit_bias' of the id {token_id} is {bias}, expected {-MOST_BIAS:g} to "
-                f"{MOST_BIAS:g}."
+                f"'logit_bias' of the id {token_id} is {bias}, expected {-MOST_BIAS:,.0f} to "
+                f"{MOST_BIAS:,.0f}."
             )

@@ -11,6 +11,7 @@ import torch
 
 from engine.draft.choose import num_proposals, resolve_drafter, shape_notice
 from engine.errors import RequestError, TemplateError
+from engine.machine.measure import measure_again
 from engine.model.memory import LEAST_SNAPSHOTS
 from engine.profile import Drafting
 from engine.text.template import ChatTemplate, Thinking
@@ -116,6 +117,20 @@ class LocalEngine:
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """What each id spells by itself; see ``engine.types.ChatEngine``."""
         return [self._tokenizer.decode([one], control=True) for one in token_ids]
+
+    def measure_again(self) -> None:
+        """Measure the read bandwidth once more; see ``engine.types.ChatEngine``.
+
+        On a GPU the first figure stands: reading needs memory that is planned for the conversation.
+        """
+        if self._machine is None or self._info.device != "cpu":
+            return
+        torch.set_num_threads(self._machine.num_threads)  # as in an answer
+        try:
+            found = measure_again(self._info.device)
+        except (MemoryError, RuntimeError):  # no memory to read: what was measured stands
+            return
+        self._info = replace(self._info, read_gb_s=found.gb_s, read_measured_at=found.measured_at)
 
     def close(self) -> None:
         """Free the weights and the state, and give their memory back to the machine."""

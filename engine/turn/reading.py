@@ -83,7 +83,9 @@ def read_how(
             memory.forget()
     except (RuntimeError, MemoryError) as problem:
         memory.spoil()  # some parts may have gone back and others not
-        raise MemoryPlanError(f"There is no memory for a conversation: {problem}.") from None
+        raise MemoryPlanError(
+            f"There is no memory for a conversation: {problem}.", "Close other programs."
+        ) from None
     num_kept = len(memory.ids)
     num_known = max(kept.held if goes_on else kept.common, num_recorded)
     num_reread = max(0, num_known - num_kept)

@@ -198,7 +198,7 @@ class Turn:
         longer = f", or start again with model.context_tokens above {held} (up to {more})"
         return (
             f"The context of {held} tokens is full, and the answer ends here. Begin a new "
-            "conversation (/new), go back to an earlier message and edit it"
+            "conversation, go back to an earlier message and edit it"
             f"{longer if more > held else ''}."
         )
 

@@ -14,6 +14,8 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter
 
+from kernels.common.e4m3 import E4M3_MAX
+
 TORCH_DTYPES: dict[Any, torch.dtype] = {
     tl.float64: torch.float64,
     tl.float32: torch.float32,
@@ -29,8 +31,6 @@ STORED_AS_BITS: dict[torch.dtype, tuple[torch.dtype, Any]] = {
     torch.float8_e5m2: (torch.uint8, np.uint8),
 }
 """Dtypes that numpy lacks: torch's integer of the size, and the array dtype Triton keeps."""
-
-E4M3_MAX = 448.0
 
 _unrepaired_convert = interpreter._convert_float
 

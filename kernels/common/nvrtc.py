@@ -21,6 +21,9 @@ from typing import Any
 
 import torch
 
+FREE_SHARED_BYTES = 48 << 10
+"""Shared memory that a block has without asking, static and dynamic together."""
+
 _folder: dict[str, Path] = {}
 
 _importing = threading.Lock()
@@ -46,10 +49,14 @@ def keep_in(folder: Path) -> None:
 def architecture(capability: tuple[int, int]) -> str:
     """Name the target of a compute capability, such as sm_121a: "a" unlocks a chip's own parts.
 
+    The RTX 50 family is built as sm_120f: "f" unlocks what every chip of a family has.
+
     Args:
         capability: (major, minor).
     """
     major, minor = capability
+    if capability == (12, 0):
+        return "sm_120f"
     return f"sm_{major}{minor}" + ("a" if major >= 9 else "")
 
 
@@ -177,7 +184,9 @@ class CudaKernel:
         self._lock = threading.Lock()
         self._module = self._done(driver.cuModuleLoadData(cubin))
         self._function = self._done(driver.cuModuleGetFunction(self._module, name.encode()))
-        self._shared_bytes = 48 << 10
+        static = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+        own = self._done(driver.cuFuncGetAttribute(static, self._function))
+        self._shared_bytes = FREE_SHARED_BYTES - own  # dynamic bytes that need no leave
 
     def launch(self, shape: Launch, *arguments: "ctypes.Structure | TensorMap") -> None:
         """Launch on torch's current stream.

@@ -29,20 +29,27 @@ CPU_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Timing:
-    """Time of one call, in microseconds: median over repetitions, and the 10 % and 90 % marks."""
+    """Time of one call, in microseconds: median over repetitions, and the 10 % and 90 % marks.
+
+    Of fewer than ten repetitions the marks are the shortest and the longest.
+    """
 
     median_us: float
     low_us: float
     high_us: float
     num_calls: int
 
-    def gbps(self, num_bytes: int) -> float:
+    def gb_s(self, num_bytes: int) -> float:
         """Return bytes over the median time, in 1e9 bytes a second."""
         return num_bytes / self.median_us / 1e3
 
-    def share(self, num_bytes: int, read_gbps: float) -> float:
+    def most_gb_s(self, num_bytes: int) -> float:
+        """Return bytes over the 10 % mark, in 1e9 bytes a second."""
+        return num_bytes / self.low_us / 1e3
+
+    def share(self, num_bytes: int, read_gb_s: float) -> float:
         """Return the share, 0 to 1, of the read bandwidth measured in the same run."""
-        return self.gbps(num_bytes) / read_gbps
+        return self.gb_s(num_bytes) / read_gb_s
 
 
 def num_cold_copies(num_bytes: int, cache_bytes: int) -> int:

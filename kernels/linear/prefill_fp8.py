@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional
 
 from kernels.common import interpreter
+from kernels.common.e4m3 import E4M3_MAX
 from kernels.common.expect import Axes
 from kernels.linear.arguments import expect_output, expect_rows
 from kernels.linear.formats import STEP
@@ -21,7 +22,6 @@ QUANTISE_ROWS = 16
 """Rows of one step of 128 inputs that one program rounds."""
 
 QUANTISE_OPTIONS = {"num_warps": 4}
-E4M3_MAX = 448.0
 SMALLEST_LARGEST = E4M3_MAX * 2.0**-126
 """Largest magnitude of a group below which its scale stops at 2^-126."""
 

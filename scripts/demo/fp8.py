@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from demo.network import Weights
+from kernels.common.e4m3 import E4M3_MAX
 
 BLOCK = 128
-E4M3_MAX = 448.0
 _PROJECTIONS = (
     "q_proj.weight",
     "k_proj.weight",

@@ -73,6 +73,7 @@ def _run(command, environment, options):
     options.setdefault("stdin", subprocess.DEVNULL if "input" not in options else None)
     if options["stdin"] is None:
         del options["stdin"]
+    options = {"cwd": ROOT, **options}
     return subprocess.run(
-        command, env=environment, cwd=ROOT, capture_output=True, timeout=60, check=False, **options
+        command, env=environment, capture_output=True, timeout=60, check=False, **options
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.bench import ab
+from engine.bench.switches import SWITCHES
 from engine.compute_path import ComputePath
 from engine.model.config import SHAPE_DEMO, SHAPES, hybrid_layers
 from engine.model.packing import Launching
@@ -125,6 +126,11 @@ def test_bench_ab_ends_with_one_when_tokens_differ(on_kernels, qwen38, monkeypat
     assert not json.loads(target.read_text())["equal_tokens"]
 
 
+def test_bench_ab_says_which_switches_there_are(qwen38):
+    told = qwen38("bench", "ab", "--help").stdout.decode()
+    assert all(name in told for name in SWITCHES)
+
+
 def test_bench_ab_refuses_in_a_sentence(qwen38):
     for switch, words in (
         ("kernels.graphs=off", "changes nothing here: reference"),
@@ -150,7 +156,7 @@ def test_doctor_explains_every_operation(qwen38):
     told = json.loads(qwen38("doctor", "--explain", "--json").stdout)
     assert {"can_chat", "findings", "explanation"} == set(told)
     operations = told["explanation"]["operations"]
-    assert {one["phase"] for one in operations} == {"round", "chunk"}
+    assert {one["phase"] for one in operations} == {"round", "between", "chunk"}
     assert all(one["kernel"] and one["reason"] and one["times"] for one in operations)
     assert "explanation" not in json.loads(qwen38("doctor", "--json").stdout)
 

@@ -1,8 +1,10 @@
 """A file that cannot be written is refused before the work that fills it."""
 
+import re
+
 import pytest
 
-from app.output_file import check_output
+from app.output_file import check_output, new_name
 from engine.errors import OutputError, RequestError
 
 
@@ -10,6 +12,10 @@ def test_new_and_existing_files_in_a_folder_will_do(tmp_path):
     check_output("--json", tmp_path / "new")
     (tmp_path / "old.json").touch()
     check_output("--json", tmp_path / "old.json", ".json")
+
+
+def test_a_file_that_was_not_named_has_the_time_in_its_name():
+    assert re.fullmatch(r"qwen38-\d{8}-\d{6}\.md", new_name("qwen38", ".md"))
 
 
 def test_names_that_are_no_files(tmp_path):

@@ -4,20 +4,12 @@ import json
 from dataclasses import replace
 
 import pytest
-import torch
 
 from app.command_line import with_left_out_values
 from tests.engine.model.checkpoints import TINY, random_tensors, write_checkpoint
 from tests.fakes.model import write_text_files
 
 CONFIG = replace(TINY, vocab_size=320, eos_ids=(302,))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _same_threads_afterwards():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

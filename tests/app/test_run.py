@@ -70,7 +70,22 @@ def test_token_ids_come_from_a_file(scripted, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "1 two", "[1, -2]", "[1.5]", "[" * 100_000, "9" * 5000, "\0", '["1"]']
+    "content",
+    [
+        "",
+        "1 two",
+        "[1, -2]",
+        "[1.5]",
+        "[" * 100_000,
+        "9" * 5000,
+        "\0",
+        '["1"]',
+        "1 ٢",
+        "2 ３",
+        "1_0",
+        "²",
+        "+1",
+    ],
 )
 def test_a_file_without_token_ids_is_refused_in_our_own_words(qwen38, tmp_path, content):
     path = tmp_path / "ids.json"
@@ -84,6 +99,15 @@ def test_a_file_without_token_ids_is_refused_in_our_own_words(qwen38, tmp_path, 
             "Write whole numbers, none below 0: a JSON list, or words.\n"
         ).encode()
     )
+
+
+def test_a_prompt_with_bytes_that_are_no_utf_8_is_read_with_signs_in_their_places(scripted):
+    done = scripted([], "run", b"what is \xff\xfe?", "--json")
+    assert done.returncode == 0
+    assert b"Some bytes of the prompt are no UTF-8" in done.stderr
+    refused = scripted([], "run", "hi", "--system", b"be \xff")
+    assert (refused.returncode, b"'chat.system' is" in refused.stderr) == (2, True)
+    assert b"expected text in UTF-8" in refused.stderr
 
 
 def test_an_ids_file_that_is_none_is_named(qwen38, tmp_path):
@@ -148,7 +172,11 @@ def test_refusals_are_sentences_with_their_codes(scripted, qwen38):
         (("run", "hi", "--set", "sampling.temprature=1"), 2, b"Did you mean"),
         (("run", "hi", "--set", "nonsense"), 2, b"names no value"),
         (("run", "hi", "--nonsense"), 2, b"No such option"),
-        (("run", "hi", "--ids", "ids.txt"), 2, b"no prompt, --system, --read or --no-thinking goes"),
+        (
+            ("run", "hi", "--ids", "ids.txt"),
+            2,
+            b"no prompt, --system, --read or --no-thinking goes",
+        ),
     ):
         done = scripted([], *arguments)
         assert done.returncode == code, arguments

@@ -278,6 +278,23 @@ def test_the_list_is_newest_first_with_titles(store):
     assert store.latest() == listed[0]
 
 
+@pytest.mark.parametrize("where", ["in the list", "while open"])
+def test_a_renamed_conversation_is_as_old_as_before(store, monkeypatch, where):
+    old, new = (store.create("m", "demo", "") for _ in range(2))
+    talk(old, "old question")
+    talk(new, "new question")
+    before = {one.id: one.updated for one in store.list()}
+    monkeypatch.setattr("app.sessions.session.now", lambda: "2030-01-01T00:00:00.000+00:00")
+    if where == "in the list":
+        old.close()
+        store.rename(old.id, "a better name")
+    else:
+        old.rename("a better name")
+        assert old.updated == before[old.id]
+    assert [one.title for one in store.list()] == ["new question", "a better name"]
+    assert {one.id: one.updated for one in store.list()} == before
+
+
 def test_delete_refuses_what_is_open_and_what_is_not_there(store):
     session = store.create("m", "demo", "")
     talk(session)

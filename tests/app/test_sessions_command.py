@@ -8,7 +8,7 @@ import resource
 def talk(scripted, text):
     done = scripted([], "chat", input=text)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == b"A volcano is a mountain that can erupt."
+    assert done.stdout == b"A volcano is a mountain that can erupt.\n"
     return done
 
 
@@ -68,7 +68,7 @@ def test_a_full_disk_gives_the_answer_and_a_sentence(scripted, tmp_path):
 
     done = scripted([], "chat", input=b"hello", preexec_fn=no_file_may_grow)
     assert done.returncode == 1
-    assert done.stdout == b"A volcano is a mountain that can erupt."
+    assert done.stdout == b"A volcano is a mountain that can erupt.\n"
     assert b"The conversation was not saved: File too large" in done.stderr
     assert b"tried again" not in done.stderr
     assert b"Traceback" not in done.stderr

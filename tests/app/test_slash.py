@@ -29,6 +29,13 @@ def test_an_unknown_command_is_refused_with_the_nearest():
         parse_slash("/new conversation")
 
 
+@pytest.mark.parametrize("far", ["foo", "clear", "undo", "volcano", "list"])
+def test_a_command_that_is_near_to_none_is_refused_without_a_guess(far):
+    with pytest.raises(RequestError) as refused:
+        parse_slash(f"/{far}")
+    assert refused.value.mend == "/help lists them. Begin with // to send it as a message."
+
+
 def test_every_command_is_in_the_help():
     assert all(one.usage in help_text() for one in SLASH_COMMANDS)
 
@@ -56,6 +63,9 @@ def test_a_live_setting_changes_and_says_so():
         ("temprature", "1", "Did you mean"),
         ("temperature", "hot", "expected a number"),
         ("temperature", "11", "expected 0 to 10"),
+        ("max_tokens", "١٢", "expected a whole number"),
+        ("max_tokens", "1_000", "expected a whole number"),
+        ("temperature", "０.５", "expected a number"),
         ("model.device", "cpu", "at the start only"),
         ("theme", "drak", "Did you mean 'dark'"),
     ],
@@ -66,6 +76,20 @@ def test_a_bad_change_is_refused_and_changes_nothing(name, value, words):
     with pytest.raises(SettingsError, match=words):
         settings.set(name, value)
     assert settings.settings == before
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("view", "chat.view is pane (default), one of pane, lines, off"),
+        ("bell", "chat.bell is {bell} (default), one of on, off"),
+        ("top_k", "sampling.top_k is empty (default), from 0 to 1,000,000"),
+        ("chat.system", "chat.system is empty (default)"),
+    ],
+)
+def test_a_setting_is_told_with_what_it_may_be(name, told):
+    bell = "on" if KNOWN["chat.bell"].default else "off"
+    assert live().describe(name) == told.format(bell=bell)
 
 
 @pytest.mark.parametrize("message", ["hello", "/redo", "//x", "/etc/hosts", ""])

@@ -155,13 +155,11 @@ def packed_engine(tmp_path, monkeypatch):
     folder = write_text_files(write_checkpoint(tmp_path / "model", config, fp8=True))
     settings = Settings(model=ModelSettings(device="cpu", threads=1, context_tokens=256))
     monkeypatch.setattr(opening, "choose_compute_path", lambda *_: PACKED)
-    before = torch.get_num_threads()
     engine = opening.open_engine(
         Choice(folder, PROFILES["fp8"], is_demo=False), settings, None, threading.Event()
     )
     yield engine
     engine.close()
-    torch.set_num_threads(before)
 
 
 def test_an_engine_over_packed_weights_answers_the_same_with_and_without_drafts(packed_engine):

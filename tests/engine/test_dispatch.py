@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine.compute_path import ComputePath
-from engine.dispatch import OPERATIONS, DeviceFacts, decoding_of, dispatch
+from engine.dispatch import BETWEEN, OPERATIONS, DeviceFacts, decoding_of, dispatch
 from engine.draft.draft import Draft
 from engine.model.config import SHAPE_DEMO, hybrid_layers
 from engine.model.packing import Launching
@@ -28,7 +28,11 @@ OLD = DeviceFacts("cuda", (8, 6), "they need a GPU of compute capability 9.0 or 
 AUTO = KernelSettings()
 GPUS = (HOPPER, RTX, SPARK)
 ROUND = [one for one in OPERATIONS if not one.endswith("a chunk")]
+GATE = "gated norm of a round"
+"""By its rows in one launch or another, of the same bits: tests/kernels/delta/test_walk_gate.py."""
+
 NAMED = [one for one in OPERATIONS if one not in ("path", "launch", "overlap")]
+OF_THE_CPU = [one for one in NAMED if one not in BETWEEN]
 SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), num_mtp_layers=0)
 
 
@@ -51,7 +55,7 @@ def test_a_gpu_runs_kernels_in_graphs(facts):
 
 def test_targets_are_those_that_kernels_are_compiled_for():
     targets = [one.target for one in (CPU, HOPPER, RTX, SPARK)]
-    assert targets == ["cpu", "sm_90a", "sm_120a", "sm_121a"]
+    assert targets == ["cpu", "sm_90a", "sm_120f", "sm_121a"]
     assert "hardware's converter" in decoding_of("nvfp4", SPARK)
     assert "portable" in decoding_of("nvfp4", HOPPER)
     assert "hardware's converter" in decoding_of("fp8_block", HOPPER)  # of e4m3: sm_89 and later
@@ -66,10 +70,15 @@ def test_a_product_goes_by_its_rows_and_the_gpus_crossovers():
 
 
 @pytest.mark.parametrize("facts", [CPU, *GPUS, OLD])
-@pytest.mark.parametrize("operation", ROUND)
+@pytest.mark.parametrize("operation", [one for one in ROUND if one != GATE])
 def test_no_row_count_of_a_round_changes_the_kernel(operation, facts):
     chosen = {dispatch(operation, facts, rows, AUTO).kernel for rows in range(1, 33)}
     assert len(chosen) == 1
+
+
+def test_outputs_are_gated_in_the_walk_where_rows_are_many_enough():
+    found = [name(GATE, HOPPER, rows) for rows in (1, 3, 4, 32)]
+    assert found == [*["gated_rms_norm"] * 2, *["delta_walk"] * 2]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +92,8 @@ def test_no_row_count_of_a_round_changes_the_kernel(operation, facts):
 def test_the_reference_path_says_why(facts, kernels, why):
     for operation in OPERATIONS:
         chosen = dispatch(operation, facts, 1, kernels)
-        is_kernel = operation in ("norm", "gated norm", "silu x up") and facts.device == "cuda"
+        elementwise = operation == "silu x up" or "norm" in operation
+        is_kernel = elementwise and facts.device == "cuda"
         assert (why in chosen.reason) is not is_kernel
         assert chosen.build in (("Triton",) if is_kernel else ("", "torch"))
     assert name("path", facts, kernels=kernels) == "reference"
@@ -105,11 +115,11 @@ def test_what_there_is_not_is_refused():
             dispatch("delta rule of a round", SPARK, rows, AUTO)
 
 
-def codes_of(facts, operations):
+def codes_of(facts, operations, num_rows):
     """The code objects of what `dispatch` names, by operation."""
     found = {}
     for operation in operations:
-        rows = 64 if operation.endswith("a chunk") else 1
+        rows = 64 if operation.endswith("a chunk") else num_rows
         module, _, function = dispatch(operation, facts, rows, AUTO).kernel.rpartition(".")
         found[operation] = getattr(importlib.import_module(module), function).__code__
     return found
@@ -125,8 +135,8 @@ def called_while(run):
     return seen
 
 
-@pytest.mark.parametrize("facts", [CPU, HOPPER])
-def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts):
+@pytest.mark.parametrize(("facts", "num_rows"), [(CPU, 2), (HOPPER, 2), (HOPPER, 4)])
+def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts, num_rows):
     path = ComputePath(Launching((9, 0)) if facts is HOPPER else None)
     formats = load_profiles()["fp8"].formats
     model = random_model(SMALL, formats, device="cpu", packer=path.new_packer())
@@ -136,13 +146,23 @@ def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts):
     def a_round():
         chooser = TokenChooser(Sampling(temperature=0.0), SMALL.vocab_size, ())
         clock = PhaseClock(torch.device("cpu"))
-        course = Course(state, chooser)
-        verifier.launch(course, 5, Draft.chain((1,)), 9, clock).wait(lambda _: True)
+        course, drafted = Course(state, chooser), Draft.chain((1,) * (num_rows - 1))
+        verifier.launch(course, 5, drafted, 9, clock).wait(lambda _: True)
 
     in_chunk = called_while(lambda: model.prefill(range(64), state))
+
+    def between():
+        if facts is HOPPER:
+            state.accept((0, 2))  # a branch: row 1 leaves a gap
+        state.snapshot()
+
     in_round = called_while(a_round)
-    for operation, code in codes_of(facts, NAMED).items():
-        assert code in (in_chunk if operation.endswith("a chunk") else in_round), operation
+    after_round = called_while(between)
+    seen = {"a chunk": in_chunk, "a round": in_round}
+    here = NAMED if facts is HOPPER else OF_THE_CPU
+    for operation, code in codes_of(facts, here, num_rows).items():
+        where = after_round if operation in BETWEEN else seen.get(operation[-7:], in_round)
+        assert code in where, operation
     if facts is CPU:  # on a CPU tensor a kernel's own fallback is a reference
-        foreign = set(codes_of(HOPPER, NAMED).values()) - set(codes_of(CPU, NAMED).values())
-        assert not foreign & (in_chunk | in_round)
+        foreign = set(codes_of(HOPPER, NAMED, 4).values()) - set(codes_of(CPU, here, 4).values())
+        assert not foreign & (in_chunk | in_round | after_round)

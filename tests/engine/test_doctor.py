@@ -39,7 +39,7 @@ def test_a_broken_checkpoint_is_found(settings, tmp_path):
 def test_too_little_memory_is_found(settings, monkeypatch):
     monkeypatch.setattr(doctor, "available_bytes", lambda _: 1000)
     found = findings(settings)
-    assert "more than the 0.0 GB" in found["profile fp8"].sentence
+    assert "more than the 1.0 KB" in found["profile fp8"].sentence
 
 
 def test_a_folder_that_cannot_be_written_is_found(settings, tmp_path):

@@ -8,6 +8,7 @@ from engine import expected
 from engine.compute_path import ComputePath
 from engine.draft.price_table import PriceTable, shipped_prices
 from engine.expected import expect, expect_here
+from engine.machine.measure import ReadBandwidth
 from engine.model.packing import Launching
 from engine.profile import load_profiles
 from engine.settings.declared import load_settings
@@ -110,7 +111,8 @@ def test_files_that_do_not_read_are_refused(tmp_path, monkeypatch):
 
 def test_this_machine_is_measured_once_for_all(monkeypatch):
     asked = []
-    monkeypatch.setattr(expected, "read_bandwidth_gbps", lambda device: asked.append(device) or 10)
+    measured = ReadBandwidth(10.0, "")
+    monkeypatch.setattr(expected, "read_bandwidth", lambda device: asked.append(device) or measured)
     settings, _ = load_settings()
     settings = replace(settings, model=replace(settings.model, device="cpu"))
     found = expect_here(settings, PROFILES.values())

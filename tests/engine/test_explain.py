@@ -1,5 +1,7 @@
 """The explanation names every operation as often as it runs, and joins matrices as loading does."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -47,10 +49,26 @@ def test_a_round_of_the_27b_launches_what_was_counted_on_an_h200():
     times = {}
     for one in found:
         times[one.kernel] = times.get(one.kernel, 0) + one.times
-    assert times["skinny_linear"] == 305
-    assert (times["add_rms_norm"], times["silu_mul"], times["gated_rms_norm"]) == (128, 64, 48)
-    assert (times["delta_walk"], times["conv_gates"]) == (48, 48)
+    assert times["skinny_linear"] == 257
+    assert (times["add_rms_norm"], times["silu_mul"]) == (128, 64)
+    assert (times["delta_walk"], times["conv_gates"]) == (2 * 48, 2 * 48)  # two in a launch each
+    assert times["gated_rms_norm"] == 48  # of 1 to 3 rows
     assert (times["attention_verify"], times["attention_prep"]) == (16, 16)
+
+
+def test_plain_gates_are_multiplied_where_they_are_used_and_others_apart():
+    plain = subject_of_shape("27b", PROFILES["fp8"])
+    coded = replace(plain, stored=lambda *_: "nvfp4")
+    kernels = {
+        one.operation: one.kernel
+        for subject in (plain, coded)
+        for one in explain(subject, on((9, 0)))
+        if one.phase == "round" and one.operation.startswith("a | b")
+    }
+    assert kernels == {
+        "a | b (bf16), 96 x 5,120": "conv_gates",
+        "a | b (nvfp4), 96 x 5,120": "skinny_linear",
+    }
 
 
 def test_products_are_named_with_size_format_and_why():
@@ -64,6 +82,12 @@ def test_products_are_named_with_size_format_and_why():
     assert [one for one in found if one.startswith("head (")]
     portable = told("27b", "nvfp4", on((9, 0)), "round")["gate | up (nvfp4), 34,816 x 5,120"]
     assert "portable" in portable.reason
+
+
+def test_a_round_of_few_rows_norms_apart():
+    found = told("27b", "nvfp4", on((9, 0)), "round")
+    assert found["gated norm of a round, 1 to 3 rows"].kernel == "gated_rms_norm"
+    assert found["gated norm of a round, 4 to 32 rows"].kernel == "delta_walk"
 
 
 def test_a_chunk_has_a_kernel_for_each_number_of_rows_it_may_have():
@@ -80,6 +104,15 @@ def test_on_a_cpu_nothing_is_joined_and_all_is_bf16():
     assert not any("|" in name or "fp8" in name for name in found)
     assert {one.build for one in found.values()} == {"torch"}
     assert decisions(here)["path"].kernel == "reference"
+
+
+def test_what_a_round_leaves_to_be_done_is_told():
+    found = told("27b", "fp8", on((12, 1)), "between")
+    assert {name: one.kernel for name, one in found.items()} == {
+        "fold states": "delta_fold", "fold tails": "conv_fold",
+        "close gaps of a tree": "attention_compact",
+    }  # fmt: skip
+    assert {one.kernel for one in told("demo", "fp8", on(None), "between").values()} == {"none"}
 
 
 def test_a_default_tile_is_told():
@@ -134,7 +167,7 @@ def test_the_matrices_are_those_of_a_packed_model(profile):
     found = told("demo", profile, on((9, 0)), "round").values()
     said = set()
     for one in found:
-        if ", " in one.operation and not one.operation.startswith("head"):
+        if "), " in one.operation and not one.operation.startswith("head"):
             n, k = one.operation.split(", ", 1)[1].replace(",", "").split(" x ")
             said.add((int(n), int(k)))
     assert said == sizes

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from engine.settings.environment import child_environment
 from tests.oracle.configs import CONFIGS
@@ -49,9 +48,5 @@ def made(run_transformers, tmp_path_factory) -> dict[str, Path]:
 
 
 @pytest.fixture(autouse=True)
-def _one_thread():
+def _as_the_oracle(one_thread):
     """Compare products under the thread count that the oracle's process has."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -27,9 +26,7 @@ def said(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", command.split())
         return lossless.main(), capsys.readouterr().out
 
-    before = torch.get_num_threads()
-    yield run
-    torch.set_num_threads(before)
+    return run
 
 
 def test_every_drafter_and_shape_is_compared_and_equal(said):

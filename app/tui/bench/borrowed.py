@@ -35,6 +35,10 @@ class Borrowed:
         """Number of prompt tokens."""
         return self._engine.count_tokens(messages)
 
+    def measure_again(self) -> None:
+        """Measure the read bandwidth once more."""
+        self._engine.measure_again()
+
     def text_tokens(self, text: str) -> int:
         """Number of tokens that a text is by itself."""
         return self._engine.text_tokens(text)

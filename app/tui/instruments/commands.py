@@ -8,10 +8,14 @@ from app.tui.instruments.pane import COLUMNS_FOR_PANE
 from app.tui.instruments.reading import Reading
 from app.tui.screens.rounds import RoundsScreen
 from app.tui.window import Window
+from engine.errors import RequestError, did_you_mean
 from engine.settings.declared import VIEWS
 
 FULL = "full"
 """The view that is a sheet of its own and no setting."""
+
+NEXT = "next"
+"""Stands for the view that follows."""
 
 
 def next_view(view: str, width: int) -> str:
@@ -34,8 +38,20 @@ class InstrumentCommands:
         }
 
     def _view(self, argument: str) -> None:
-        width = self._window.transcript.screen.size.width
-        view = argument or next_view(self._live.settings.chat.view, width)
+        known = (*VIEWS, FULL, NEXT)
+        if not argument:
+            told = f"The view is {self._live.settings.chat.view}, one of {', '.join(known)}."
+            self._chat.notice("Instruments", told)
+            return
+        if argument not in known:
+            raise RequestError(
+                f"The view '{argument}' is unknown, expected one of {', '.join(known)}.",
+                did_you_mean(argument, known),
+            )
+        view = argument
+        if view == NEXT:
+            width = self._window.transcript.screen.size.width
+            view = next_view(self._live.settings.chat.view, width)
         self._live.set("chat.view", VIEWS[0] if view == FULL else view)
         self._window.settings_changed()
         if view == FULL:

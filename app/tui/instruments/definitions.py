@@ -19,7 +19,7 @@ DEFINITIONS = (
      "host is what the device waited for until the next round")),
     ("GB/s", ("bytes the rounds' kernels move (weights once, state, context, drafter) / the "
      "rounds' time")),
-    ("of ... measured", ("the read bandwidth that this machine showed when the model was opened; "
+    ("of ... measured", ("the fastest that this machine read memory so far, in pauses too; "
      "never a data sheet's")),
     ("context", "tokens that the conversation holds / the most it can hold; a warning from 80 %"),
     ("RAM, qwen38", "memory in use on this machine, and by this program"),

@@ -8,6 +8,7 @@ from rich.style import Style
 from app.rates import TurnRates
 from app.tui.theme import Look
 from engine.machine.load import MachineLoad
+from engine.records import share_of_read
 from engine.types import EngineInfo, LoadProgressed
 
 CONTEXT_WARNING, CONTEXT_ALARM = 0.8, 0.95
@@ -43,7 +44,9 @@ class Reading:
     def share_of_read(self) -> float | None:
         """Bandwidth that the recent rounds used over the machine's measured one."""
         recent = self.rates.recent if self.rates is not None else None
-        return recent.gb_s / self.read_gb_s if recent is not None and self.read_gb_s else None
+        if recent is None or not self.read_gb_s:
+            return None
+        return share_of_read(recent.gb_s, self.read_gb_s)
 
     @property
     def share_of_context(self) -> float:

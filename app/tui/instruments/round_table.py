@@ -10,10 +10,11 @@ from app.tui.instruments.bars import Row, cells_of, columns, line, parts
 from app.tui.instruments.reading import Tones
 from app.tui.instruments.sections import row
 from app.tui.instruments.token_kinds import Kind, Step, steps_of
-from app.tui.lines import short, size_text
+from app.tui.lines import short
 from app.tui.theme import Look
 from app.visible import visible
-from engine.records import BYTE_PARTS, PHASES, RoundRecord
+from engine.records import BYTE_PARTS, PHASES, RoundRecord, share_of_read
+from engine.sizes import size_text
 
 Texts = Callable[[Sequence[int]], list[str]]
 """Spells ids, as ``engine.types.ChatEngine.token_texts`` does."""
@@ -92,7 +93,8 @@ def round_rows(
     found = [row((title, tones.title), (f"  {about}", tones.label))]
     found += _compared(steps_of(one), texts, width, tones, look)
     found += [[], *_times(one, width, tones, look)]
-    share = f" {look.signs.dot} {one.gb_s / read_gb_s:.0%} of measured" if read_gb_s else ""
+    used = share_of_read(one.gb_s, read_gb_s)
+    share = f" {look.signs.dot} {used:.0%} of measured" if read_gb_s else ""
     told = "  ".join(
         f"{name} {size_text(one.num_bytes[name])}" for name in BYTE_PARTS if one.num_bytes.get(name)
     )
@@ -102,7 +104,7 @@ def round_rows(
             (f"{one.gb_s:.1f} GB/s", tones.strong), (share, tones.label))
     )  # fmt: skip
     if read_gb_s:
-        found.append(line(one.gb_s / read_gb_s, width, tones.bandwidth, tones.rest, look.signs))
+        found.append(line(used, width, tones.bandwidth, tones.rest, look.signs))
     found.append(row((told, tones.label)))
     return found
 

@@ -8,10 +8,11 @@ from rich.style import Style
 from app.rates import COURSE_CELLS, Recent, TurnRates
 from app.tui.instruments.bars import Row, cells_of, columns, ends, line, parts
 from app.tui.instruments.reading import Reading, Tones
-from app.tui.lines import short, size_text
+from app.tui.lines import short
 from app.tui.theme import Look
 from app.visible import visible_line
 from engine.records import PHASES
+from engine.sizes import size_text
 
 Ranked = tuple[int, Row]
 
@@ -229,7 +230,7 @@ def _processor(reading: Reading, tones: Tones, width: int, look: Look) -> Row:
         busy = row(("CPU ", tones.label), (f"{load.cpu_cores:.1f} cores", tones.text))
         return ends(busy, row(("no GPU", tones.label)), width)
     state = [f"{load.gpu_share:.0%}"]
-    state += [f"{load.gpu_used_bytes / 1e9:.1f} GB"] if load.gpu_bytes else []
+    state += [f"{size_text(load.gpu_used_bytes)}"] if load.gpu_bytes else []
     right = [f"{load.power_w:.0f} W"] if load.power_w is not None else []
     right += (
         [f"{load.temperature_c} {look.signs.degree}C"] if load.temperature_c is not None else []

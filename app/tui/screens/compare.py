@@ -10,10 +10,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from app.tui.comparison import Comparison, Side, difference_at
-from app.tui.lines import Part, fit, size_text
+from app.tui.lines import Part, fit
 from app.tui.screens.help import HelpPart
 from app.tui.theme import Look
 from app.visible import visible, visible_line
+from engine.records import share_of_read
+from engine.sizes import size_text
 
 ABREAST_CELLS = 100
 """Width from which the answers stand side by side."""
@@ -111,7 +113,7 @@ class CompareScreen(ModalScreen[None]):
         gb_s, info = side.gb_s, side.info
         if not gb_s:
             return ""
-        share = f", {gb_s / info.read_gb_s:.0%} of read bandwidth" if info else ""
+        share = f", {share_of_read(gb_s, info.read_gb_s):.0%} of read bandwidth" if info else ""
         return f"{gb_s:.1f} GB/s{share}"
 
     def _text(self, side: Side, other: Side, *, is_over: bool) -> Text:

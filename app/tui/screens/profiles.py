@@ -16,12 +16,12 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.profile_menu import ProfileMenu, rate_text
-from app.tui.lines import size_text
 from app.tui.screens.help import HelpPart
 from app.tui.screens.pointed_list import GUTTER_CELLS, PointedList
 from app.tui.theme import Look
 from app.visible import visible, visible_line
 from engine.errors import EngineError
+from engine.sizes import size_text
 from engine.types import EngineInfo
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ def test_a_talk_is_answered_and_kept(state, capfd):
     now = state()
     assert talk(now, ListReader("hello", "", "//slash")) == 0
     out, errors = capfd.readouterr()
-    assert out == ANSWER * 2
+    assert out == f"{ANSWER}\n" * 2
     assert "tok/s" in errors
     assert "5/9 drafts accepted" in errors
     assert [one.content for one in now.session.path_messages()] == [
@@ -94,20 +94,34 @@ def test_commands_do_what_they_say(state, capfd, tmp_path):
     assert target.read_text().startswith("# hello")
 
 
+def test_a_conversation_that_the_disk_refused_is_not_left_before_it_is_elsewhere(
+    state, capfd, tmp_path
+):
+    (tmp_path / "sessions").write_text("a file in the place of the folder")
+    now = state()
+    target = tmp_path / "talk.md"
+    talk(now, ListReader("hello", "/new", f"/export {target}", "/new", "/quit"))
+    errors = capfd.readouterr().err
+    assert errors.count("is not on disk (Not a directory) and would be lost. Write it else") == 1
+    assert errors.index("would be lost") < errors.index("Written to")
+    assert errors.index("Written to") < errors.index("A new conversation.")
+    assert "hello" in target.read_text()
+
+
 def test_thinking_is_asked_for_and_kept(state, capfd):
     now = state(Script(thinking="let me see"))
     talk(now, ListReader("hello", "/think", "hello"))
     first, second = (one for one in now.session.path_messages() if one.role == "assistant")
     assert first.reasoning == "let me see"
     assert second.reasoning == ""
-    assert capfd.readouterr().out == ANSWER * 2
+    assert capfd.readouterr().out == f"{ANSWER}\n" * 2
 
 
 def test_ctrl_c_stops_the_answer_and_keeps_the_text(state, capfd):
     now = state(Script(answer="word " * 300, round_s=0.02), Script())
     timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    assert talk(now, ListReader("hello", "and again")) == 0
+    assert talk(now, ListReader("hello", "and again")) == 130  # for a script: no terminal here
     timer.join()
     stopped = now.session.path_messages()[1]
     assert stopped.reason == "cancelled"
@@ -193,6 +207,17 @@ def test_the_prompt_edits_completes_and_keeps_the_draft(tmp_path):
     assert "an earlier one" in PromptHistory(tmp_path / "history.jsonl").entries()
     assert "one\ntwo\nthree" in PromptHistory(tmp_path / "history.jsonl").entries()
     assert kept
+
+
+def test_without_an_editor_ctrl_x_ctrl_e_says_so_and_keeps_the_text(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
+    with create_pipe_input() as keys:
+        reader = EditingReader(PromptHistory(tmp_path / "h"), [].append, keys, DummyOutput())
+        keys.send_text("kept\x18\x05\r")
+        assert reader.read("") == "kept"
+    assert "No editor was found: set EDITOR to one." in capfd.readouterr().err
 
 
 def test_a_megabyte_is_pasted(tmp_path):

@@ -13,11 +13,11 @@ def test_profiles_are_lines_and_another_one_answers_on(state, capfd):  # noqa: F
     now = state(Script(answer="four bits"), profiles=menu)
     talk(now, ListReader("/profile", "hello", "/profile fp8", "again", "/quit"))
     out, said = capfd.readouterr()
-    assert "fp8: 30.00 GB on disk" in said
-    assert "bf16: 55.00 GB" in said
+    assert "fp8: 30.0 GB on disk" in said
+    assert "bf16: 55.0 GB" in said
     assert "missing. Give a checkpoint" in said
     assert "profile fp8, is loaded. The conversation is read again" in said
-    assert out == "four bitseight bits"
+    assert out == "four bits\neight bits\n"
     sent = now.engine.requests[0].messages
     assert [one.content for one in sent] == ["hello", "four bits", "again"]
 
@@ -44,7 +44,7 @@ def test_compare_answers_twice_and_goes_back(state, capfd, beside):  # noqa: F81
     talk(now, ListReader(*lines))
     out, said = capfd.readouterr()
     assert "There is no prompt to compare" in said
-    assert out == "a b ca b c\na b x\n"
+    assert out == "a b c\na b c\na b x\n"
     assert "The same 3 tokens." in said  # scripted ids are places, not words
     assert "goes on as before" in said
     assert "'nope' cannot be opened" in said

@@ -47,7 +47,7 @@ def test_progress_is_said_at_most_every_two_seconds(clock, capfd):
     said = capfd.readouterr().err.splitlines()
     assert said[0].endswith("Loading the model.")
     assert len(said) == 3
-    assert said[1].endswith("Loading: 50% of 10.0 gigabytes.")
+    assert said[1].endswith("Loading: 50% of 10.0 GB.")
 
 
 def test_a_long_prompt_is_told_while_it_is_read(clock, capfd):

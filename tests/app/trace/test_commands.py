@@ -26,6 +26,11 @@ def on_terminal(environment):
     return start
 
 
+def test_where_a_trace_went_is_told_in_full(scripted, qwen38, tmp_path):
+    done = scripted([], "run", "hi", "--trace", "x.json", cwd=tmp_path)
+    assert f"The trace is in {tmp_path / 'x.json'}.".encode() in done.stderr
+
+
 def test_run_writes_a_trace_that_says_what_its_record_says(scripted, qwen38, tmp_path):
     path = tmp_path / "x.json.gz"
     done = scripted([], "run", "hi", "--json", "--trace", str(path))

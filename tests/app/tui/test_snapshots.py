@@ -107,6 +107,9 @@ class StillEngine:
     def token_texts(self, token_ids):
         return [f" w{one}" for one in token_ids]
 
+    def measure_again(self):
+        pass
+
     def close(self):
         self.go.set()
 

@@ -2,7 +2,8 @@ import threading
 import time
 
 from app.rates import TurnRates, rates_of
-from app.tui.worker import EngineOpened, EngineWorker, OpenFailed, TurnFailed
+from app.tui import worker as workers
+from app.tui.worker import EngineOpened, EngineWorker, InfoChanged, OpenFailed, TurnFailed
 from engine.errors import CancelledError
 from engine.types import Request, RoundEnded, TurnEnded
 from tests.fakes.engine import Script, ScriptedEngine
@@ -29,6 +30,18 @@ def test_opens_answers_and_closes():
     assert events[-1].record.text == "a b c d"
     worker.close()
     assert engine.is_closed
+
+
+def test_in_a_pause_the_machine_is_measured_again_and_a_change_is_told(monkeypatch):
+    monkeypatch.setattr(workers, "PAUSE_SECONDS", 0.01)
+    engine = ScriptedEngine([Script(answer="a b")], measured=[20.0, 31.0])
+    worker = EngineWorker(lambda progress, cancel: engine)
+    worker.start()
+    told = collect(worker, InfoChanged)
+    assert [one.info.read_gb_s for one in told] == [20.0, 31.0]
+    worker.ask(Request())
+    assert collect(worker, TurnEnded)[-1].record.text == "a b"
+    worker.close()
 
 
 def test_a_cancelled_load_closes_an_engine_that_came_anyway():

@@ -140,8 +140,8 @@ def test_fill_refuses_tokens_that_do_not_match_the_rows(model):
 
 
 @pytest.mark.timing
+@pytest.mark.usefixtures("one_thread")  # what the engine takes for a model of this size
 def test_128_tokens_of_the_demo_shape_decode_in_under_6_seconds():
-    torch.set_num_threads(1)  # what the engine takes for a model of this size
     model = random_model(SHAPE_DEMO, BF16, device="cpu")
     state = model.new_state(512)
     model.prefill(IDS, state)

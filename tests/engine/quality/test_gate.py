@@ -229,7 +229,7 @@ def test_the_shipped_texts_are_long_enough_for_a_narrow_interval():
 
 @pytest.mark.parametrize(
     ("raw", "said"),
-    [(b"\xff\xfe", "no UTF-8 at byte 0"), (b" \n", "holds no text"), (None, "does not read")],
+    [(b"\xff\xfe", "no UTF-8: byte 0 is 0xff"), (b" \n", "holds no text"), (None, "does not read")],
 )
 def test_a_text_of_ones_own_that_does_not_read_is_refused(tmp_path, raw, said):
     path = tmp_path / "text.txt"

@@ -4,6 +4,7 @@ import pytest
 
 from engine.model.config import SHAPE_27B
 from engine.quantize.plan import plan_run
+from engine.sizes import size_text
 
 
 @pytest.mark.parametrize(("method", "most_gb"), [("nearest", 5), ("clip", 9), ("gptq", 13)])
@@ -21,5 +22,5 @@ def test_calibration_rows_are_counted():
 
 def test_a_sentence_has_the_numbers():
     plan = plan_run(SHAPE_27B, "gptq", 1 << 18, 2048)
-    assert f"{plan.device / 1e9:.1f} GB on the GPU" in plan.told("cuda")
-    assert f"{(plan.device + plan.host) / 1e9:.1f} GB of memory" in plan.told("cpu")
+    assert f"{size_text(plan.device)} on the GPU" in plan.told("cuda")
+    assert f"{size_text(plan.device + plan.host)} of memory" in plan.told("cpu")

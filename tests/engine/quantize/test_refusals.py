@@ -88,7 +88,21 @@ def test_a_folder_with_other_files(source, tmp_path):
 
 def test_a_file_in_the_place_of_the_folder(source, tmp_path):
     (tmp_path / "out").write_text("")
-    assert "is a file" in refused(RequestError, source, tmp_path / "out")
+    assert "is no folder" in refused(RequestError, source, tmp_path / "out")
+    assert "out is no folder" in refused(RequestError, source, tmp_path / "out" / "deeper")
+
+
+def test_a_result_behind_a_link_to_nothing(source, tmp_path):
+    (tmp_path / "out").symlink_to(tmp_path / "nowhere")
+    assert "out is no folder" in refused(RequestError, source, tmp_path / "out")
+
+
+def test_a_result_in_a_guarded_folder_is_refused_before_anything_is_computed(
+    source, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
+    said = refused(OutputError, source, tmp_path / "new" / "out")
+    assert said == f"{tmp_path} cannot be written: Permission denied. Give another folder."
 
 
 @pytest.mark.parametrize("place", [".", "inside", ".."])
@@ -130,14 +144,14 @@ def test_two_runs_in_one_folder(source, tmp_path):
 def test_too_little_memory(source, tmp_path, monkeypatch):
     monkeypatch.setattr(plan_module, "available_bytes", lambda _: 1 << 20)
     said = refused(MemoryPlanError, source, tmp_path / "out")
-    assert re.search(r"needs 0\.\d GB of memory and 0\.0 GB are free", said)
+    assert re.search(r"needs [\d.]+ MB of memory and [\d.]+ [KM]?B are free", said)
 
 
 def test_too_little_disk(source, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(plan_module, "disk_usage", lambda _: usage._replace(free=1000))
     said = refused(RequestError, source, tmp_path / "deep" / "out")
-    assert "0.00 GB free" in said
+    assert "1.0 KB free" in said
     assert not (tmp_path / "deep").exists()
 
 
@@ -165,10 +179,10 @@ def test_a_disk_that_fills_up_keeps_what_is_there(source, tmp_path, monkeypatch)
     ("content", "said"),
     [
         (None, "does not read"),
-        (b"", "0 tokens"),
+        (b"", "holds no text"),
         (b"too short", "expected 256 at least"),
         (b"MZ\0\0" * 400, "zero bytes"),
-        (b"\xe9t\xe9 " * 400, "not in UTF-8"),
+        (b"\xe9t\xe9 " * 400, "no UTF-8: byte 0 is 0xe9"),
     ],
 )
 def test_a_calibration_that_is_no_text(content, said, tmp_path):

@@ -24,13 +24,11 @@ QUESTIONS = ("hello", "what is a glacier?", "can you give an example?")
 
 @pytest.fixture(scope="module")
 def engine():
-    before = torch.get_num_threads()
     chosen = Choice(FOLDER, get_profile("demo", load_profiles()), is_demo=True)
     settings = Settings(model=ModelSettings(device="cpu", threads=1))
     engine = open_engine(chosen, settings, None, threading.Event())
     yield engine
     engine.close()
-    torch.set_num_threads(before)
 
 
 @pytest.fixture

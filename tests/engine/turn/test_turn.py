@@ -163,7 +163,7 @@ def test_a_full_context_says_what_can_be_done(folder, most, choice):
     told = [one.text for one in events if isinstance(one, NoticeRaised)]
     assert record.finish_reason == "context_full"
     assert f"The context of {most} tokens is full" in told[0]
-    assert "(/new)" in told[0]
+    assert "Begin a new conversation" in told[0]
     assert choice in told[0]
     assert len(told) == 1
 
@@ -408,7 +408,7 @@ def test_bad_requests_are_refused_before_anything_happens(folder, options, sente
 
 
 def test_a_prompt_beyond_what_the_model_holds_names_no_setting():
-    with pytest.raises(RequestError, match=r"The model holds no more.*\(/new\)") as refused:
+    with pytest.raises(RequestError, match=r"holds no more.*a new conversation") as refused:
         check_prompt((1,) * 4096, 300, 4096, 4096)
     assert "model.context_tokens" not in str(refused.value)
 

@@ -3,8 +3,10 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from kernels.common import nvrtc
 from kernels.common.compile import mnemonics_of, usage_of
@@ -42,13 +44,13 @@ def compilations(monkeypatch):
 @pytest.mark.parametrize(
     ("capability", "name"),
     [((8, 0), "sm_80"), ((8, 9), "sm_89"), ((9, 0), "sm_90a"), ((10, 3), "sm_103a"),
-     ((12, 1), "sm_121a")],
+     ((12, 0), "sm_120f"), ((12, 1), "sm_121a")],
 )  # fmt: skip
 def test_a_capability_names_the_target_with_its_chips_own_parts(capability, name):
     assert architecture(capability) == name
 
 
-@pytest.mark.parametrize("target", ["sm_90a", "sm_121a"])
+@pytest.mark.parametrize("target", ["sm_90a", "sm_120f", "sm_121a"])
 def test_a_kernel_is_compiled_without_a_gpu(folder, target):
     cubin = compile_cubin(SOURCE, target, MACROS)
     assert cubin[:4] == b"\x7fELF"
@@ -116,12 +118,14 @@ def test_a_refused_source_is_a_sentence_with_the_target_and_the_line(folder):
     assert not folder.exists()
 
 
-def test_an_instruction_that_a_gpu_does_not_have_is_refused():
+def test_an_instruction_of_a_gpus_own_is_there_and_refused_elsewhere():
     source = """extern "C" __global__ void f(unsigned* x, short c) {
       asm("{ .reg .b8 a, b; mov.b16 {a, b}, %1; cvt.rn.f16x2.e2m1x2 %0, a; }"
           : "=r"(*x) : "h"(c));
     }"""
-    compile_cubin(source, "sm_121a", {})
+    for capability in ((12, 0), (12, 1)):
+        cubin = compile_cubin(source, architecture(capability), {})
+        assert any(name.startswith("F2FP") for name in mnemonics_of(cubin))
     with pytest.raises(CompileError, match="NVRTC refused a kernel for sm_90a"):
         compile_cubin(source, "sm_90a", {})
 
@@ -165,3 +169,42 @@ def test_headers_beside_a_source_are_put_in_their_places_once(tmp_path):
 
 def test_a_launch_is_one_block_a_cluster_and_does_not_overlap_by_default():
     assert Launch(4, 128, 0) == Launch(4, 128, 0, cluster=1, overlap=False)
+
+
+def driver_of(static_bytes, allowed):
+    """CUDA's driver as far as loading and shared memory go; ``allowed`` keeps what was asked."""
+    attributes = SimpleNamespace(
+        CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES="static",
+        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic",
+    )
+
+    def allow(function, attribute, num_bytes):
+        allowed.append((function, attribute, num_bytes))
+        return (0,)
+
+    return SimpleNamespace(
+        CUresult=SimpleNamespace(CUDA_SUCCESS=0),
+        CUfunction_attribute=attributes,
+        cuModuleLoadData=lambda cubin: (0, "module"),
+        cuModuleGetFunction=lambda module, name: (0, "f"),
+        cuFuncGetAttribute=lambda attribute, function: (0, {"static": static_bytes}[attribute]),
+        cuFuncSetAttribute=allow,
+    )
+
+
+@pytest.mark.parametrize(
+    ("static", "dynamic", "asked"),
+    [(0, 48 << 10, False), (0, (48 << 10) + 16, True), (1024, 48 << 10, True),
+     (1024, 47 << 10, False), (1024, (47 << 10) + 16, True)],
+)  # fmt: skip
+def test_leave_is_asked_for_more_than_48_kib_of_static_and_dynamic_together(
+    monkeypatch, static, dynamic, asked
+):
+    allowed = []
+    driver = driver_of(static, allowed)
+    monkeypatch.setattr(nvrtc, "import_module", lambda name: driver)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
+    kernel = nvrtc.CudaKernel(b"", "f")
+    for _ in range(2):
+        kernel.allow_shared(dynamic)
+    assert allowed == ([("f", "dynamic", dynamic)] if asked else [])

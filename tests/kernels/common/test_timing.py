@@ -26,10 +26,14 @@ def test_spread_leaves_out_a_tenth_at_each_end():
     assert (timing.low_us, timing.median_us, timing.high_us) == (3.0, 10.5, 18.0)
 
 
-def test_bytes_become_gbps_and_a_share_of_the_measured_bandwidth():
+def test_bytes_become_gb_s_and_a_share_of_the_measured_bandwidth():
     timing = summarise([10.0], num_calls=1)
-    assert timing.gbps(10_000_000) == 1000.0
-    assert timing.share(10_000_000, read_gbps=4000.0) == 0.25
+    assert timing.gb_s(10_000_000) == 1000.0
+    assert timing.share(10_000_000, read_gb_s=4000.0) == 0.25
+
+
+def test_the_most_that_moved_is_by_the_fastest_of_few_repetitions():
+    assert summarise([30.0, 10.0, 20.0, 40.0, 25.0], num_calls=1).most_gb_s(10_000_000) == 1000.0
 
 
 def test_a_rotation_covers_the_cache_several_times():

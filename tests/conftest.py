@@ -1,4 +1,4 @@
-"""How many threads compute is the process's: each file leaves what it found."""
+"""How many threads compute is the process's: each file of tests leaves what it found."""
 
 import pytest
 import torch
