@@ -203,6 +203,9 @@ class ChatSettings:
     bell: bool = setting(
         True, "ring when a long answer ends while the terminal is not in front", when="live"
     )
+    title: bool = setting(
+        True, "say in the terminal's title what is loaded and what goes on", when="live"
+    )
     save: bool = setting(True, "keep conversations on disk")
 
 

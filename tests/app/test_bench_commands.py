@@ -186,6 +186,7 @@ def test_bench_ui_tells_what_the_screen_costs(qwen38, tmp_path):
     )
     result = json.loads(target.read_text())
     assert done.returncode == (0 if result["is_met"] else 1), done.stderr
+    assert result["engine"]["kind"] == "timed"
     assert [one["name"] for one in result["answers"]] == ["code", "list", "table"]
     for one in result["answers"]:
         assert one["ratio"] == pytest.approx(one["tui_tok_s"] / one["run_tok_s"])
@@ -194,3 +195,41 @@ def test_bench_ui_tells_what_the_screen_costs(qwen38, tmp_path):
     assert result["is_met"] == (
         result["conversation"]["is_met"] and all(one["is_met"] for one in result["answers"])
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (("--engine", "model"), ["demo"]),
+        (("--engine", "random", "--shape", "demo", "--profile", "fp8"), ["code", "list", "table"]),
+    ],
+)
+def test_bench_ui_measures_with_an_engine_that_computes(
+    qwen38, tmp_path, monkeypatch, arguments, names
+):
+    monkeypatch.setitem(SHAPES, "demo", replace(SMALL, vocab_size=SHAPE_DEMO.vocab_size))
+    target = tmp_path / "ui.json"
+    done = qwen38(
+        *("bench", "ui", "--tokens", "32", "--passes", "2", "--messages", "4", "--device", "cpu"),
+        *("--seed", "3", "--json", str(target), *arguments),
+    )
+    result = json.loads(target.read_text())
+    assert done.returncode == (0 if result["is_met"] else 1), done.stderr
+    assert result["engine"]["device"] == "cpu"
+    assert [one["name"] for one in result["answers"]] == names
+    for one in result["answers"]:
+        assert 1 < one["num_tokens"] <= 32
+        assert len(one["pairs"]) == 2
+        mean = [sum(side) / 2 for side in zip(*one["pairs"], strict=True)]
+        assert [one["run_tok_s"], one["tui_tok_s"]] == pytest.approx(mean)
+    assert b"pass by pass" in done.stdout
+
+
+def test_bench_ui_refuses_in_a_sentence(qwen38):
+    for arguments, words in (
+        (("--engine", "modle"), "There is no engine 'modle'. Did you mean 'model'?"),
+        (("--engine", "random", "--shape", "28b"), "Did you mean '27b'?"),
+        (("--engine", "random", "--profile", "nvfp5"), "nvfp4"),
+    ):
+        done = qwen38("bench", "ui", *arguments)
+        assert (done.returncode, words in done.stderr.decode()) == (2, True)

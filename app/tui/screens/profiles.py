@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WIDE = 74
 """Cells of the sheet's inside from which every column has room."""
 
-KEYS = "Enter opens · Esc closes"
+KEYS = "Enter opens · PgDn reads on · Esc closes"
 FOOTNOTE = "tok/s are expected: read bandwidth / bytes of a round; drafts multiply them"
 
 
