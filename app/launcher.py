@@ -26,6 +26,7 @@ RESET = (
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # mouse
     "\x1b[?1004l\x1b[?2004l\x1b[?2048l\x1b[?2031l"  # focus, bracketed paste, resize, theme reports
     "\x1b[?1049l"  # the normal screen
+    "\x1b[23;2t"  # the title that was kept
     "\x1b[0m\x1b(B\x1b[?7h\x1b[?25h\r"  # plain style and letters, wrapping, a cursor
 )
 """Undoes every mode that a full-screen program of ours may have set."""

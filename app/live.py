@@ -9,6 +9,9 @@ from engine.settings.registry import Resolved, Setting, parse, plain_number
 
 SOURCE = "/set"
 
+OF_THAT_ANSWER = "that answer"
+"""The source of values that an earlier answer was made with."""
+
 OF_A_CONVERSATION = tuple(
     name
     for name, one in KNOWN.items()
@@ -56,6 +59,35 @@ class LiveSettings:
         """What was changed for this conversation, as a session keeps it."""
         found = {name: self.resolved[name] for name in OF_A_CONVERSATION}
         return {name: raw_text(one.value) for name, one in found.items() if one.source == SOURCE}
+
+    def in_force(self) -> dict[str, str]:
+        """How an answer is made now: every setting of a conversation that is not as declared."""
+        found = {name: self.resolved[name].value for name in OF_A_CONVERSATION}
+        return {
+            name: raw_text(value) for name, value in found.items() if value != KNOWN[name].default
+        }
+
+    def like(self, values: Mapping[str, str]) -> tuple["LiveSettings", list[str]]:
+        """Settings of their own to answer once more as an earlier answer was made.
+
+        Args:
+            values: what was `in_force` then.
+
+        Returns:
+            The settings, whose defaults are those values, and a sentence for each that does not
+            read: it may come from another version, or from a person's editor.
+        """
+        refused: list[str] = []
+        found = dict(self.resolved)
+        for name in OF_A_CONVERSATION:
+            one = KNOWN[name]
+            found[name] = Resolved(one.default, "default")
+            if name in values:
+                try:
+                    found[name] = Resolved(parse(one, values[name], OF_THAT_ANSWER), OF_THAT_ANSWER)
+                except SettingsError as error:
+                    refused.append(str(error))
+        return LiveSettings(found), refused
 
     def adopt(self, values: Mapping[str, str]) -> list[str]:
         """Go on with what another conversation keeps; returns a sentence for each it cannot take.

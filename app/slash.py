@@ -39,7 +39,11 @@ SLASH_COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("think", "[on|off]", "let the model think before it answers, or not"),
     SlashCommand("thoughts", "[live|folded|open|hidden]", "how thinking is shown; the next way"),
     SlashCommand("edit", "[N]", "open your editor; N: write your Nth message from the end anew"),
+    SlashCommand("read", "PATH", "send a file along with the message, as @PATH in it does"),
     SlashCommand("redo", "[N]", "answer once more, the last or the Nth from the end"),
+    SlashCommand(
+        "retry", "[N] [NAME=VALUE]", "answer once more with other values than that answer had"
+    ),
     SlashCommand("continue", "", "go on with the last answer where it stopped, or as edited"),
     SlashCommand("branch", "next|previous|N", "go to another branch of this conversation"),
     SlashCommand("tree", "", "list the branches of this conversation"),

@@ -1,9 +1,9 @@
 """Which kernel an operation runs, and why: one pure function of device, rows and settings.
 
 What is decided while the program runs is decided here, or by what is called from here: the path
-and its switches by `engine.compute_path`, a product's kernel by `engine.model.packed.way_of`. The
-other operations have one kernel a path, whatever the rows; the names below are theirs, and a test
-watches the engine call them.
+and its switches by `engine.compute_path`, a product's kernel by `engine.model.packed.way_of`, where
+a round norms and gates by `kernels.delta.gate.GATED_FROM`. The other operations have one kernel a
+path, whatever the rows; the names below are theirs, and a test watches the engine call them.
 """
 
 from collections.abc import Mapping
@@ -11,22 +11,27 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from engine.model.packed import crossovers_of, way_of
+from engine.model.packed import crossovers_of, fp8_rows_from, way_of
+from engine.profile import WeightFormat
 from engine.settings.declared import KernelSettings
 from kernels.common.nvrtc import architecture
 from kernels.common.round import MAX_ROWS
+from kernels.delta.gate import GATED_FROM
 from kernels.linear.skinny_launch import has_converter
 
 Operation = Literal[
-    "path", "launch", "overlap",
-    "embed", "norm", "gated norm", "product", "silu x up", "head",
-    "convolve a round", "delta rule of a round", "prepare heads of a round",
-    "attention of a round", "choice of a round",
-    "convolve a chunk", "delta rule of a chunk", "prepare heads of a chunk",
-    "attention of a chunk", "gate attention of a chunk",
+    "path", "launch", "overlap", "prefill",
+    "embed", "norm", "product", "silu x up", "head",
+    "multiply gates of a round", "convolve a round", "delta rule of a round",
+    "gated norm of a round", "prepare heads of a round", "attention of a round",
+    "choice of a round",
+    "convolve a chunk", "delta rule of a chunk", "gated norm of a chunk",
+    "prepare heads of a chunk", "widen keys of a chunk", "attention of a chunk",
+    "gate attention of a chunk",
     "fold states", "fold tails", "close gaps of a tree",
 ]  # fmt: skip
-"""The first three are decisions about all others, the last three run between rounds."""
+"""The first four are decisions about all others, the last three run between rounds. Only keys that
+are kept in 8 bits are widened."""
 
 BETWEEN: tuple[Operation, ...] = ("fold states", "fold tails", "close gaps of a tree")
 """What a round leaves to be done; where rows are walked one by one it leaves nothing."""
@@ -79,13 +84,16 @@ _KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
     "norm": Chosen(
         "kernels.norm.op.add_rms_norm", "Triton", "adds to the residual stream and norms at once"
     ),
-    "gated norm": Chosen("kernels.norm.op.gated_rms_norm", "Triton", "norm and gate in one pass"),
     "silu x up": Chosen(
         "kernels.linear.silu_mul.silu_mul", "Triton", "between two products, in one pass"
     ),
     "head": Chosen(
         "kernels.linear.skinny.skinny_linear", "CUDA C++",
         "fp32 logits, 32 rows a launch: one order of sums for any number of rows",
+    ),
+    "multiply gates of a round": Chosen(
+        "kernels.conv.op.conv_gates", "Triton",
+        f"a | b of plain bf16 are multiplied in the launch that uses them; {_ONE_ROUND}",
     ),
     "convolve a round": Chosen(
         "kernels.conv.op.conv_gates", "Triton",
@@ -94,6 +102,10 @@ _KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
     "delta rule of a round": Chosen(
         "kernels.delta.walk.delta_walk", "CUDA C++",
         f"the state stays in registers and pending rows are folded in as it loads; {_ONE_ROUND}",
+    ),
+    "gated norm of a round": Chosen(
+        "kernels.delta.walk.delta_walk", "CUDA C++",
+        "the end of the delta rule's launch, where a head's outputs meet",
     ),
     "prepare heads of a round": Chosen(
         "kernels.attention.prep.attention_prep", "Triton",
@@ -113,9 +125,16 @@ _KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
     "delta rule of a chunk": Chosen(
         "kernels.delta.prefill.delta_prefill", "Triton", "chunks of 64 rows as matrix products"
     ),
+    "gated norm of a chunk": Chosen(
+        "kernels.norm.op.gated_rms_norm", "Triton", "norm and gate in one pass"
+    ),
     "prepare heads of a chunk": Chosen(
         "kernels.attention.prep.attention_prep", "Triton",
         "norms, rotates and stores queries, keys and values in one launch",
+    ),
+    "widen keys of a chunk": Chosen(
+        "kernels.attention.widen.attention_widen", "Triton",
+        "keys and values in 8 bits to the BF16 that the library attends to, a layer at a time",
     ),
     "attention of a chunk": Chosen(
         "kernels.attention.prefill.attention_prefill", "library",
@@ -137,37 +156,55 @@ _KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
     ),
 })  # fmt: skip
 
+_GATED_APART = Chosen(
+    "kernels.norm.op.gated_rms_norm", "Triton",
+    "in a launch of its own, under which the next product loads; the bits are those of the walk's",
+)  # fmt: skip
+
 _REFERENCE: Mapping[Operation, str] = MappingProxyType({
     "embed": "torch.nn.functional.embedding",
     "norm": "kernels.norm.op.add_rms_norm",
-    "gated norm": "kernels.norm.op.gated_rms_norm",
     "product": "kernels.linear.reference.linear_reference",
     "silu x up": "kernels.linear.silu_mul.silu_mul",
     "head": "kernels.linear.reference.logits_reference",
+    "multiply gates of a round": "kernels.linear.reference.linear_reference",
     "convolve a round": "kernels.conv.reference.conv_reference",
     "delta rule of a round": "kernels.delta.reference.delta_step_reference",
+    "gated norm of a round": "kernels.norm.op.gated_rms_norm",
     "prepare heads of a round": "kernels.attention.reference.rotate_reference",
     "attention of a round": "kernels.attention.reference.attention_reference",
     "choice of a round": "kernels.sample.reference.sample_reference",
     "convolve a chunk": "kernels.conv.reference.conv_reference",
     "delta rule of a chunk": "kernels.delta.reference.delta_chunk_reference",
+    "gated norm of a chunk": "kernels.norm.op.gated_rms_norm",
     "prepare heads of a chunk": "kernels.attention.reference.rotate_reference",
+    "widen keys of a chunk": "kernels.attention.kv_codes.to_bf16",
     "attention of a chunk": "kernels.attention.reference.attention_reference",
     "gate attention of a chunk": "kernels.attention.reference.gate_reference",
 })  # fmt: skip
 
-_ON_BOTH_PATHS: frozenset[Operation] = frozenset({"norm", "gated norm", "silu x up"})
-"""Their kernels have the bits of their references, so that the reference path takes them too."""
+_ON_BOTH_PATHS: Mapping[Operation, Operation] = MappingProxyType({
+    "norm": "norm",
+    "silu x up": "silu x up",
+    "gated norm of a round": "gated norm of a chunk",
+    "gated norm of a chunk": "gated norm of a chunk",
+})  # fmt: skip
+"""Kernels with the bits of their references, by what the reference path takes them for too."""
 
 _PRODUCTS: Mapping[str, tuple[str, Build]] = MappingProxyType({
     "skinny": ("kernels.linear.skinny.skinny_linear", "CUDA C++"),
     "middle": ("kernels.linear.middle.middle_linear", "Triton"),
     "expand": ("kernels.linear.expand.expanded_linear", "library"),
+    "fp8": ("kernels.linear.prefill_fp8.fp8_prefill_linear", "Triton"),
 })  # fmt: skip
 
 
 def dispatch(
-    operation: Operation, facts: DeviceFacts, num_rows: int, kernels: KernelSettings
+    operation: Operation,
+    facts: DeviceFacts,
+    num_rows: int,
+    kernels: KernelSettings,
+    format_name: WeightFormat = "bf16",
 ) -> Chosen:
     """Choose what runs an operation.
 
@@ -176,6 +213,7 @@ def dispatch(
         facts: the device.
         num_rows: rows of the call; those of a round are 1 to 32.
         kernels: the person's settings.
+        format_name: of a product's weight.
 
     Raises:
         ValueError: there is no such operation, or a round has no such number of rows.
@@ -193,11 +231,12 @@ def dispatch(
         return _launch(kernels)
     if operation == "overlap":
         return _overlap(facts, kernels)
+    if operation == "prefill":
+        return _prefill(kernels)
     if operation == "product":
-        assert facts.capability is not None
-        way = way_of(num_rows, crossovers_of(facts.capability))
-        kernel, build = _PRODUCTS[way.kernel]
-        return Chosen(kernel, build, way.reason)
+        return _product(facts, num_rows, kernels, format_name)
+    if operation == "gated norm of a round" and num_rows < GATED_FROM:
+        return _GATED_APART
     return _KERNELS[operation]
 
 
@@ -241,15 +280,37 @@ def _overlap(facts: DeviceFacts, kernels: KernelSettings) -> Chosen:
     return Chosen("off", "", "The setting 'kernels.overlap' is off.")
 
 
+def _product(
+    facts: DeviceFacts, num_rows: int, kernels: KernelSettings, format_name: WeightFormat
+) -> Chosen:
+    assert facts.capability is not None
+    is_fp8 = kernels.prefill == "fp8"
+    first = fp8_rows_from(facts.capability, format_name) if is_fp8 else None
+    way = way_of(num_rows, crossovers_of(facts.capability), first)
+    kernel, build = _PRODUCTS[way.kernel]
+    if way.kernel == "fp8" and facts.capability[0] == 9:
+        build = "library"  # torch's FP8 product: prefill_fp8.library_is_faster
+    return Chosen(kernel, build, way.reason)
+
+
+def _prefill(kernels: KernelSettings) -> Chosen:
+    if kernels.prefill == "fp8":
+        reason = "The setting 'kernels.prefill' is 'fp8': prompts are read faster and less exactly."
+        return Chosen("fp8", "", reason)
+    return Chosen("bf16", "", "Prompts are multiplied in bf16, as their weights mean.")
+
+
 def _by_reference(operation: Operation, path: Chosen, facts: DeviceFacts) -> Chosen:
     """What the reference path runs; on a GPU the norms and the gate are kernels there as well."""
     if operation == "launch":
         return Chosen("eager", "", f"Rows run one by one. {path.reason}")
     if operation == "overlap":
         return Chosen("off", "", f"There are no kernels to overlap. {path.reason}")
+    if operation == "prefill":
+        return Chosen("bf16", "", f"There are no kernels with FP8 operands. {path.reason}")
     if operation in BETWEEN:
         return Chosen("none", "", f"Rows run one by one, and none waits. {path.reason}")
     if operation in _ON_BOTH_PATHS and facts.device == "cuda":
-        same = _KERNELS[operation]
+        same = _KERNELS[_ON_BOTH_PATHS[operation]]
         return replace(same, reason=f"{same.reason}; the bits of its reference")
     return Chosen(_REFERENCE[operation], "torch", path.reason)

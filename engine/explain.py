@@ -5,7 +5,7 @@ is not told: it runs the same operations on a layer of its own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,9 +21,10 @@ from engine.model.config_file import read_config
 from engine.model.groups import group_of
 from engine.model.tensors import TensorSpec, expected_tensors, format_of
 from engine.open import choose_device
-from engine.profile import Profile, WeightFormat, get_profile, load_profiles
+from engine.profile import Profile, WeightFormat, get_profile, kv_format_of, load_profiles
 from engine.settings.declared import KernelSettings, Settings
 from engine.tune.tiles import read_table
+from engine.types import KvFormat
 from kernels.common.tree import MAX_NODES
 from kernels.linear.formats import STEP
 from kernels.linear.pack import MEMBER_ROWS
@@ -40,6 +41,9 @@ ROWS: dict[Phase, tuple[int, ...]] = {
 
 _MEMBER_ROWS = {NAMES[kind]: rows for kind, rows in MEMBER_ROWS.items()}
 
+_GATES = ("a | b", "bf16")
+"""The product that a round computes where it is used: `engine.model.rows.plain_gates`."""
+
 _Of = Literal["once", "layer", "norm", "delta", "attention"]
 """What an operation is counted by."""
 
@@ -49,7 +53,7 @@ _OPERATIONS: dict[Phase, tuple[tuple[Operation, _Of], ...]] = {
         ("norm", "norm"),
         ("convolve a round", "delta"),
         ("delta rule of a round", "delta"),
-        ("gated norm", "delta"),
+        ("gated norm of a round", "delta"),
         ("prepare heads of a round", "attention"),
         ("attention of a round", "attention"),
         ("silu x up", "layer"),
@@ -61,8 +65,9 @@ _OPERATIONS: dict[Phase, tuple[tuple[Operation, _Of], ...]] = {
         ("norm", "norm"),
         ("convolve a chunk", "delta"),
         ("delta rule of a chunk", "delta"),
-        ("gated norm", "delta"),
+        ("gated norm of a chunk", "delta"),
         ("prepare heads of a chunk", "attention"),
+        ("widen keys of a chunk", "attention"),
         ("attention of a chunk", "attention"),
         ("gate attention of a chunk", "attention"),
         ("silu x up", "layer"),
@@ -72,11 +77,15 @@ _OPERATIONS: dict[Phase, tuple[tuple[Operation, _Of], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The model that is explained: a name for a person, its sizes, the format of each matrix."""
+    """The model that is explained: a name for a person, its sizes, the format of each matrix.
+
+    ``kv`` is that of keys and values.
+    """
 
     title: str
     config: ModelConfig
     stored: Stored
+    kv: KvFormat = "bf16"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +96,11 @@ class Here:
     kernels: KernelSettings
     tile_rows: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
-    def choose(self, operation: Operation, num_rows: int) -> Chosen:
+    def choose(
+        self, operation: Operation, num_rows: int, format_name: WeightFormat = "bf16"
+    ) -> Chosen:
         """What runs an operation; see `dispatch`."""
-        return dispatch(operation, self.facts, num_rows, self.kernels)
+        return dispatch(operation, self.facts, num_rows, self.kernels, format_name)
 
     @property
     def packs(self) -> bool:
@@ -153,25 +164,27 @@ def _subject(settings: Settings, shape: str | None) -> Subject:
     profiles = load_profiles(settings.config_dir)
     name, folder = settings.model.profile, settings.model.dir
     if shape is not None:
-        return subject_of_shape(shape, get_profile(name or "fp8", profiles))
+        return subject_of_shape(shape, get_profile(name or "fp8", profiles), settings)
     try:
         choice = choose(settings, profiles)
     except CheckpointError:
         if name is None or folder is not None:
             raise
-        return subject_of_shape("27b", get_profile(name, profiles))
-    return subject_of_checkpoint(choice.path, choice.overlay)
+        return subject_of_shape("27b", get_profile(name, profiles), settings)
+    kv = kv_format_of(choice.profile, settings)
+    return replace(subject_of_checkpoint(choice.path, choice.overlay), kv=kv)
 
 
-def subject_of_shape(shape: str, profile: Profile) -> Subject:
-    """A shape in a profile's formats; nothing need be on this machine.
+def subject_of_shape(shape: str, profile: Profile, settings: Settings | None = None) -> Subject:
+    """A shape in a profile's formats, and what settings say of them; nothing need be here.
 
     Raises:
         RequestError: there is no such shape.
     """
     config = config_of_shape(shape)
     title = f"the shape {shape} in the formats of '{profile.name}'"
-    return Subject(title, config, lambda _, spec: format_of(spec, profile.formats))
+    kv = kv_format_of(profile, settings or Settings())
+    return Subject(title, config, lambda _, spec: format_of(spec, profile.formats), kv)
 
 
 def subject_of_checkpoint(path: Path, overlay: Path | None = None) -> Subject:
@@ -191,8 +204,8 @@ def explain(subject: Subject, here: Here) -> list[Explained]:
 
 
 def decisions(here: Here) -> dict[str, Chosen]:
-    """What stands above all operations: the path, graphs, overlap."""
-    names: tuple[Operation, ...] = ("path", "launch", "overlap")
+    """What stands above all operations: the path, graphs, overlap, what prompts multiply."""
+    names: tuple[Operation, ...] = ("path", "launch", "overlap", "prefill")
     return {name: here.choose(name, 1) for name in names}
 
 
@@ -208,29 +221,51 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
     for product in _matrices(subject, joined=here.packs) if phase != "between" else ():
         yield from _product(phase, product, here)
     for operation, of in _OPERATIONS[phase]:
-        one = here.choose(operation, ROWS[phase][-1])
-        yield Explained(phase, operation, counts[of], one.name, one.build, one.reason)
+        if operation == "widen keys of a chunk" and subject.kv == "bf16":
+            continue
+        for one, told in _choices(operation, phase, here):
+            name = f"{operation}{told}"
+            yield Explained(phase, name, counts[of], one.name, one.build, one.reason)
     if phase == "round":
         yield _head(subject, here)
 
 
 def _product(phase: Phase, product: _Product, here: Here) -> Iterator[Explained]:
     """A product by each kernel that some number of rows gives it."""
-    ranges = _ranges(ROWS[phase], here)
-    for first, last in ranges:
-        one = here.choose("product", last)
-        told = f", {first} to {last} rows" if len(ranges) > 1 else ""
+    if phase == "round" and here.packs and (product.label, product.stored) == _GATES:
+        one = here.choose("multiply gates of a round", MAX_NODES)
+        name = product.title(here)
+        yield Explained(phase, name, product.times, one.name, one.build, one.reason)
+        return
+    for one, told in _choices("product", phase, here, product.stored):
         reason = _with_weight(one, product, here)
         name = f"{product.title(here)}{told}"
         yield Explained(phase, name, product.times, one.name, one.build, reason)
 
 
-def _ranges(rows: Sequence[int], here: Here) -> list[tuple[int, int]]:
-    """Ranges of ``rows`` whose products have one kernel; both ends count."""
+def _choices(
+    operation: Operation, phase: Phase, here: Here, stored: WeightFormat = "bf16"
+) -> list[tuple[Chosen, str]]:
+    """What runs an operation, with its rows in words where another number has another kernel.
+
+    A product's weight has a format.
+    """
+    ranges = _ranges(operation, ROWS[phase], stored, here)
+    told = [f", {first} to {last} rows" for first, last in ranges] if len(ranges) > 1 else [""]
+    return [
+        (here.choose(operation, last, stored), words)
+        for (_, last), words in zip(ranges, told, strict=True)
+    ]
+
+
+def _ranges(
+    operation: Operation, rows: Sequence[int], stored: WeightFormat, here: Here
+) -> list[tuple[int, int]]:
+    """Ranges of ``rows`` that have one kernel; both ends count."""
     found: list[tuple[int, int]] = []
     before = ""
     for num_rows in rows:
-        kernel = here.choose("product", num_rows).kernel
+        kernel = here.choose(operation, num_rows, stored).kernel
         start = found.pop()[0] if kernel == before else num_rows
         found.append((start, num_rows))
         before = kernel

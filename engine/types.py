@@ -24,6 +24,10 @@ round, always right) and serve tests and benches.
 """
 
 DRAFT_SHAPES = ("auto", "chain", "tree")
+KvFormat = Literal["bf16", "fp8"]
+KV_FORMATS: tuple[KvFormat, ...] = ("bf16", "fp8")
+"""How keys and values are kept: as they are computed, or as e4m3 codes with calibrated scales."""
+
 """Shapes of drafts that can be asked for; ``auto`` is what the drafter does best."""
 
 
@@ -124,9 +128,15 @@ class TextArrived:
 
 @dataclass(frozen=True, slots=True)
 class RoundEnded:
-    """One decode round ended."""
+    """One decode round ended.
+
+    ``token_chars`` are the characters, of either channel, that each token since the last round
+    brought: of the round's own, and before them of the prefill's in the first one. Empty where they
+    are not known.
+    """
 
     record: RoundRecord
+    token_chars: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +203,10 @@ class ChatEngine(Protocol):
 
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
         """Number of prompt tokens that ``messages`` render to."""
+        ...
+
+    def text_tokens(self, text: str) -> int:
+        """Number of tokens that a text is by itself; may be called from any thread."""
         ...
 
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:

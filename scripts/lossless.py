@@ -22,8 +22,8 @@ from pathlib import Path
 from string import ascii_lowercase
 
 import torch
-from random_engine import DEMO, random_engine
 
+from engine.bench.random_engine import DEMO, random_engine
 from engine.errors import EngineError
 from engine.locate import Choice
 from engine.open import open_engine
@@ -134,7 +134,8 @@ def _opened(model: str, profile: str, device: str, num_tokens: int) -> LocalEngi
     """The demo's checkpoint, or random weights with its tokenizer; no token ends an answer."""
     if model != "demo":
         shape = "27b" if model == "27b" else "demo"
-        return random_engine(shape, profile, device, 512 + num_tokens)[0]
+        place = ModelSettings(device=device, context_tokens=512 + num_tokens)
+        return random_engine(shape, get_profile(profile, load_profiles()), Settings(model=place))[0]
     chosen = Choice(DEMO, get_profile("demo", load_profiles()), is_demo=True)
     settings = Settings(model=ModelSettings(device=device))
     engine = open_engine(chosen, settings, None, threading.Event())

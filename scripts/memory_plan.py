@@ -11,8 +11,10 @@ import sys
 import threading
 
 import torch
-from random_engine import random_engine
 
+from engine.bench.random_engine import random_engine
+from engine.profile import get_profile, load_profiles
+from engine.settings.declared import ModelSettings, Settings
 from engine.types import Request, Sampling, TurnEnded
 
 BAR = 0.03
@@ -29,8 +31,11 @@ def main() -> int:
     arguments = parser.parse_args()
     torch.zeros(1, device="cuda")  # the context, which the plan does not hold
     gpu = _Gpu()
+    place = ModelSettings(
+        device="cuda", context_tokens=arguments.context, snapshot_mb=arguments.snapshot_mb
+    )
     engine, plan = random_engine(
-        arguments.shape, arguments.profile, "cuda", arguments.context, arguments.snapshot_mb
+        arguments.shape, get_profile(arguments.profile, load_profiles()), Settings(model=place)
     )
     torch.cuda.empty_cache()  # what drawing the weights took, and measuring the bandwidth
     torch.cuda.reset_peak_memory_stats()

@@ -80,6 +80,11 @@ class StillEngine:
         del messages
         return 0
 
+    def text_tokens(self, text: str) -> int:
+        """Nothing is counted."""
+        del text
+        return 0
+
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """A recording holds no tokenizer."""
         return [""] * len(token_ids)

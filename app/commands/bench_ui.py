@@ -1,48 +1,101 @@
-"""``qwen38 bench ui``: what the screen costs, with an engine that only keeps time."""
+"""``qwen38 bench ui``: what the screen costs, beside an engine that keeps time or computes."""
 
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.commands import bench_figures
+from app.commands import bench_figures, options
+from app.opening import plan
 from app.output_file import check_output
 from app.report import FAILED, OK, say
-from app.streams import write_data
+from app.streams import LoadLine, write_data
+from engine.errors import RequestError, nearest
+from engine.profile import get_profile, load_profiles
+from engine.settings.declared import load_settings
+from engine.types import ChatEngine
 
 if TYPE_CHECKING:
     from app.tui.bench.measure import Grown, Streamed
 
+ENGINES = ("timed", "model", "random")
 TOKENS_A_ROUND = 3
+PROMPT = "tell me a story"
+WARM_UP_TOKENS = 16
+"""Answered before anything is timed: graphs are captured, and a GPU raises its clocks."""
 
 
 def bench_ui(
-    tokens: Annotated[int, typer.Option(help="Length of each answer.", min=100)] = 2000,
-    rate: Annotated[float, typer.Option(help="Tokens a second.", min=1.0, max=2000.0)] = 120.0,
+    *,
+    tokens: Annotated[int, typer.Option(help="Length of each answer.", min=32)] = 2000,
+    rate: Annotated[
+        float, typer.Option(help="Tokens a second of the timed engine.", min=1.0, max=2000.0)
+    ] = 120.0,
     messages: Annotated[int, typer.Option(help="Length of the conversation.", min=2)] = 1000,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="timed only keeps time; model is what chat opens; random has random weights.",
+            metavar="NAME",
+        ),
+    ] = "timed",
+    passes: Annotated[
+        int, typer.Option(help="Pairs of answers; which of the two is first alternates.", min=1)
+    ] = 1,
+    prompt: Annotated[str, typer.Option(help="What is asked.")] = PROMPT,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.", min=0)] = 0,
+    shape: Annotated[
+        str, typer.Option(help="Of random weights: 27b or demo.", metavar="NAME")
+    ] = "27b",
+    profile: options.Profile = None,
+    model: options.Model = None,
+    device: options.Device = None,
     file: bench_figures.File = None,
+    sets: options.Sets = None,
 ) -> int:
     """Measure what the screen costs; ends with 1 where a bar is missed."""
+    if engine not in ENGINES:
+        known = ", ".join(ENGINES)
+        raise RequestError(f"There is no engine '{engine}'.", nearest(engine, ENGINES) or known)
     if file is not None:
         check_output("--json", file)
-    from app.tui.bench.answers import KINDS
     from app.tui.bench.measure import BARS, grow, stream
     from app.tui.bench.timed_engine import Pace
     from engine.machine.facts import machine_facts, now
 
-    pace = Pace(TOKENS_A_ROUND, TOKENS_A_ROUND / rate)
+    given = options.as_settings(
+        {"model.dir": model, "model.profile": profile, "model.device": device}, sets
+    )
+    asked = {**given, "sampling.seed": seed, "sampling.max_tokens": tokens}
+    if engine == "timed":
+        opened = _timed(tokens, Pace(TOKENS_A_ROUND, TOKENS_A_ROUND / rate))
+    elif engine == "model":
+        opened = _model(given)
+    else:
+        opened = _random(given, shape, tokens)
     streamed: list[Streamed] = []
-    for name, make in KINDS.items():
-        say(f"{name}: {tokens} tokens, alone and on the screen")
-        streamed.append(stream(name, make(tokens), pace))
+    facts: dict[str, Any] = {}
+    with opened as engines:
+        for name, one in engines:
+            if engine != "timed":
+                _warm_up(one, prompt, asked)
+            say(f"{name}: at most {tokens} tokens, alone and on the screen")
+            streamed.append(stream(name, one, passes, prompt, asked))
+            say(f"{name}: {streamed[-1].ratio:.3f} of the rate without the screen")
+            facts = {"model": one.info.model, "profile": one.info.profile}
+            facts["device"] = one.info.device
     grown = grow(messages)
     is_met = grown.is_met and all(one.is_met for one in streamed)
     result: dict[str, Any] = {
         "at": now(),
-        "machine": machine_facts("cpu"),
-        "rate_tok_s": rate,
+        "machine": machine_facts(facts["device"] if engine != "timed" else "cpu"),
+        "engine": {"kind": engine, **facts},
+        "rate_tok_s": rate if engine == "timed" else None,
         "bars": BARS,
-        "answers": [{**asdict(one), "ratio": one.ratio, "is_met": one.is_met} for one in streamed],
+        "answers": [one.as_json() for one in streamed],
         "conversation": {**asdict(grown), "is_met": grown.is_met},
         "is_met": is_met,
     }
@@ -52,16 +105,75 @@ def bench_ui(
     return OK if is_met else FAILED
 
 
+Named = Iterator[tuple[str, ChatEngine]]
+
+
+@contextmanager
+def _timed(tokens: int, pace: Any) -> Generator[Named]:  # noqa: ANN401  its type loads textual
+    """An engine for each kind of answer, which computes nothing."""
+    from app.tui.bench.answers import KINDS
+    from app.tui.bench.timed_engine import TimedEngine
+
+    yield ((name, TimedEngine(make(tokens), pace)) for name, make in KINDS.items())
+
+
+@contextmanager
+def _model(given: dict[str, object]) -> Generator[Named]:
+    """What ``qwen38 chat`` would open."""
+    progress = LoadLine()
+    try:
+        engine = plan(given).open(progress, threading.Event())
+    finally:
+        progress.clear()
+    try:
+        yield iter([(engine.info.profile, engine)])
+    finally:
+        engine.close()
+
+
+@contextmanager
+def _random(given: dict[str, object], shape: str, tokens: int) -> Generator[Named]:
+    """One model of random weights, which says each kind of answer in its own rounds."""
+    from app.tui.bench.answers import KINDS
+    from app.tui.bench.borrowed import Worded
+    from app.tui.bench.timed_engine import tokens_of
+    from engine.bench.random_engine import random_engine
+
+    settings, _ = load_settings(given)
+    profile = get_profile(settings.model.profile or "nvfp4", load_profiles(settings.config_dir))
+    engine, _ = random_engine(shape, profile, settings, say)
+    try:
+        yield ((name, Worded(engine, tokens_of(make(tokens)))) for name, make in KINDS.items())
+    finally:
+        engine.close()
+
+
+def _warm_up(engine: ChatEngine, prompt: str, asked: dict[str, object]) -> None:
+    from app.tui.bench.stage import answer_alone
+
+    answer_alone(engine, prompt, {**asked, "sampling.max_tokens": WARM_UP_TOKENS})
+
+
 def _table(streamed: "list[Streamed]", grown: "Grown", bars: dict[str, float]) -> list[str]:
-    lines = [
-        "answer    tokens   alone tok/s   screen tok/s   ratio   lag p95   late p95   CPU   bars"
-    ]
-    lines += [
-        f"{one.name:<8}{one.num_tokens:>8}{one.run_tok_s:>14.1f}{one.tui_tok_s:>15.1f}"
-        f"{one.ratio:>8.3f}{one.lag_p95_ms:>7.1f} ms{one.late_p95_ms:>8.1f} ms{one.cpu_share:>6.0%}"
-        f"   {_met(one.is_met)}"
-        for one in streamed
-    ]
+    columns = (
+        "tokens",
+        "alone tok/s",
+        "screen tok/s",
+        "ratio",
+        "lag p95",
+        "host p95",
+        "alone",
+        "CPU",
+    )
+    lines = ["answer" + "".join(f"{one:>13}" for one in columns) + "   bars"]
+    for one in streamed:
+        values = (
+            str(one.num_tokens), f"{one.run_tok_s:.1f}", f"{one.tui_tok_s:.1f}", f"{one.ratio:.3f}",
+            f"{one.lag_p95_ms:.1f} ms", f"{one.host_p95_ms:.2f} ms",
+            f"{one.run_host_p95_ms:.2f} ms", f"{one.cpu_share:.0%}",
+        )  # fmt: skip
+        figures = "".join(f"{value:>13}" for value in values)
+        lines.append(f"{one.name:<6}{figures}   {_met(one.is_met)}")
     opened = (
         f"{grown.num_messages} messages: opened in {grown.open_ms:.0f} ms, one more in "
         f"{grown.append_ms:.1f} ms, another size in {grown.resize_ms:.0f} ms   "
@@ -72,7 +184,16 @@ def _table(streamed: "list[Streamed]", grown: "Grown", bars: dict[str, float]) -
         f"{bars['open_ms']:.0f} ms, append {bars['append_ms']:.0f} ms, resize "
         f"{bars['resize_ms']:.0f} ms"
     )
-    return [*lines, "", opened, wanted]
+    return [*lines, *_passes(streamed), "", opened, wanted]
+
+
+def _passes(streamed: "list[Streamed]") -> list[str]:
+    """What came out pass by pass, where there are several."""
+    return [
+        f"{one.name:<8} pass by pass: " + ", ".join(f"{a:.1f} / {s:.1f}" for a, s in one.pairs)
+        for one in streamed
+        if len(one.pairs) > 1
+    ]
 
 
 def _met(is_met: bool) -> str:

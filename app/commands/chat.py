@@ -32,6 +32,9 @@ def chat(
         bool,
         typer.Option("--a11y", help="For screen readers: --plain, nothing redrawn, told in words."),
     ] = False,
+    fps: Annotated[
+        int | None, typer.Option(help="Paints a second; 20, and 10 over SSH.", metavar="N")
+    ] = None,
     use_ascii: Annotated[bool, typer.Option("--ascii", help="Draw with ASCII signs only.")] = False,
     no_mouse: Annotated[
         bool, typer.Option("--no-mouse", help="Leave the mouse to the terminal.")
@@ -75,6 +78,7 @@ def chat(
         "chat.thinking_budget": thinking_budget,
         "chat.a11y": a11y or None,
         "chat.ascii": use_ascii or None,
+        "chat.fps": fps,
         "chat.mouse": False if no_mouse else None,
     }
     chosen = plan(options.as_settings(given, sets))

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from app.attached import with_files
 from app.commands import options
 from app.interrupt import StopOnSignal
 from app.opening import Opener, plan, request_of
@@ -64,6 +65,10 @@ def run(
     model: options.Model = None,
     device: options.Device = None,
     system: options.System = None,
+    read: Annotated[
+        list[str] | None,
+        typer.Option(help="Send a file along below the message; again for more.", metavar="FILE"),
+    ] = None,
     ids: Annotated[
         Path | None,
         typer.Option(
@@ -94,14 +99,14 @@ def run(
         "chat.thinking": False if no_thinking else None,
         "chat.thinking_budget": thinking_budget,
     }
-    _check_ids(ids, prompt, system, no_thinking=no_thinking)
+    _check_ids(ids, prompt, system, read, no_thinking=no_thinking)
     if logits is not None:
         check_output("--logits", logits, ".safetensors")
     if trace is not None:
         check_target("--trace", trace)
     chosen = plan(options.as_settings(given, sets))
     prompt_ids = read_ids(ids) if ids else None
-    text = "" if prompt_ids else _prompt(prompt)
+    text = "" if prompt_ids else with_files(_prompt(prompt), read or ()).content
     recorder = Recorder(chosen.settings, is_on=trace is not None)
     with (
         StopOnSignal() as interrupt,
@@ -189,8 +194,8 @@ def as_record(info: EngineInfo, request: Request, record: TurnRecord) -> dict[st
 def _check_ids(ids: Path | None, *others: object, no_thinking: bool) -> None:
     if ids is not None and (no_thinking or any(one is not None for one in others)):
         raise RequestError(
-            "--ids feeds tokens as they are, so that no prompt, --system or --no-thinking goes "
-            "with it.",
+            "--ids feeds tokens as they are, so that no prompt, --system, --read or "
+            "--no-thinking goes with it.",
             "Give one or the other.",
         )
 

@@ -2,6 +2,7 @@
 
 import sys
 
+from app.attached import Outgoing, attach
 from app.commands.sessions import store_of
 from app.interrupt import exit_on_end_signals
 from app.live import LiveSettings
@@ -19,7 +20,7 @@ from app.sessions.history import PromptHistory
 from app.slash import message_text, parse_slash
 from app.streams import is_terminal
 from app.trace.record import Recorder
-from engine.errors import EngineError
+from engine.errors import EngineError, RequestError
 from engine.settings import environment
 from engine.types import ChatEngine
 
@@ -103,10 +104,10 @@ def talk(state: PlainState, reader: Reader) -> int:
     return OK if is_terminal(sys.stdin) else worst  # a script wants to know, a person has seen it
 
 
-def send(state: PlainState, text: str) -> Outcome:
+def send(state: PlainState, outgoing: Outgoing) -> Outcome:
     """Add a message to the conversation and answer it."""
     before = state.session.leaf
-    state.session.add_message("user", text)
+    state.session.add_message("user", outgoing.content, files=outgoing.files)
     return answer(state, before)
 
 
@@ -117,8 +118,13 @@ def answer(state: PlainState, before: str, *, goes_on: bool = False) -> Outcome:
     """
     session = state.session
     info = state.engine.info
-    request = request_of(state.settings, info, session.request_messages())
-    writer = session.go_on() if goes_on else session.start_answer(model=info.model)
+    live, state.once = state.once or state.live, None
+    request = request_of(live.settings, info, session.request_messages())
+    writer = (
+        session.go_on()
+        if goes_on
+        else session.start_answer(model=info.model, made_with=live.in_force())
+    )
     if state.recorder is not None:
         state.recorder.follow(session.trace_path)
     outcome = stream_answer(
@@ -136,7 +142,7 @@ def _take(state: PlainState, line: str) -> Outcome | None:
         return Outcome(OK)
     found = parse_slash(line)
     if found is None:
-        outcome = send(state, message_text(line))
+        outcome = send(state, _outgoing(state, line))
         state.session.draft = line if outcome.is_refused else ""
         return outcome
     state.session.draft = ""
@@ -147,6 +153,19 @@ def _take(state: PlainState, line: str) -> Outcome | None:
     if step == "prompt":
         return Outcome(OK)
     return answer(state, before, goes_on=step == "go on")
+
+
+def _outgoing(state: PlainState, line: str) -> Outgoing:
+    """What a line sends; what its files cost is said first. One that does not read is the draft."""
+    try:
+        found = attach(message_text(line))
+    except RequestError:
+        state.session.draft = line
+        raise
+    for one in found.files:
+        num_tokens = state.engine.text_tokens(found.content[one.start : one.end])
+        say(f"{one.name}: {num_tokens:,} tokens.")
+    return found
 
 
 def _reader(state: PlainState) -> Reader:

@@ -7,23 +7,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from app import clipboard
+from app.attached import mention_of, read_file, typed_message
 from app.commands.sessions import summary_line
+from app.copied_text import text_meant
 from app.live import show_value
 from app.output_file import new_name
 from app.plain.compare import compare
 from app.plain.profile import profile
 from app.plain.state import PlainState
 from app.report import say, say_lines
+from app.retry import retry_meant
 from app.sessions.branches import branch_meant, branches_of, message_meant, prompt_meant
 from app.sessions.export import export_to
 from app.sessions.search import find_in
 from app.sessions.store import SessionError
-from app.slash import SlashCommand, help_text, typed_text
+from app.slash import SlashCommand, help_text
 from app.stats import stats_line
 from app.streams import write_control
 from app.trace.export import HOW_TO_OPEN, export_present
-from app.tui import clipboard
-from app.tui.copied_text import text_meant
 from app.visible import visible_line
 from engine.errors import RequestError
 from engine.settings.declared import KNOWN
@@ -153,12 +155,34 @@ def _edit(state: PlainState, argument: str) -> None:
         return
     entry = message_meant(state.session, argument, "user")
     state.session.select(entry.parent)
-    state.session.draft = typed_text(entry.content)
+    state.session.draft = typed_message(entry)
     say("Write it anew; sending makes a branch beside the old one.")
+
+
+def _read(state: PlainState, argument: str) -> None:
+    if not argument:
+        raise RequestError("Say which file: /read PATH.", "@PATH in a message sends it.")
+    file = read_file(argument)
+    num_tokens = state.engine.text_tokens(file.text)
+    say(f"{file.name}: {num_tokens:,} tokens. Write {mention_of(file.name)} in a message.")
 
 
 def _redo(state: PlainState, argument: str) -> Next:
     state.session.select(prompt_meant(state.session, argument).id)
+    return "answer"
+
+
+def _retry(state: PlainState, argument: str) -> Next:
+    wanted = retry_meant(state.session, state.live, argument)
+    for sentence in wanted.refused:
+        say(sentence)
+    if not wanted.is_told:
+        values = wanted.live.in_force() or {"every setting": "its default"}
+        say(f"That answer had: {', '.join(f'{name}={raw}' for name, raw in values.items())}.")
+        say("Name others behind it, such as /retry temperature=0.2 seed=7.")
+        return "prompt"
+    state.session.select(wanted.prompt.id)
+    state.once = wanted.live
     return "answer"
 
 
@@ -185,7 +209,7 @@ def _tree(state: PlainState, _argument: str) -> None:
     for at, one in enumerate(branches_of(state.session), 1):
         mark = ">" if at == number else " "
         where = f"message {one.fork_number} of {one.num_messages}"
-        say(f"{mark} {at:>2}  {where}  {visible_line(one.fork.content, LINE_CELLS)}")
+        say(f"{mark} {at:>2}  {where}  {visible_line(one.fork.words, LINE_CELLS)}")
 
 
 def _find(state: PlainState, argument: str) -> None:
@@ -264,7 +288,9 @@ _HANDLERS: dict[str, Callable[[PlainState, str], Next | None]] = {
     "think": _think,
     "thoughts": _thoughts,
     "edit": _edit,
+    "read": _read,
     "redo": _redo,
+    "retry": _retry,
     "continue": _continue,
     "branch": _branch,
     "tree": _tree,

@@ -1,5 +1,6 @@
 """Chat with a pipe on stdin: all of it is one message, answered once and kept as a session."""
 
+from app.attached import Outgoing
 from app.commands.sessions import store_of
 from app.live import LiveSettings
 from app.opening import Plan
@@ -33,7 +34,7 @@ def answer_stdin(chosen: Plan, session_id: str | None, recorder: Recorder) -> in
         )
         state.tell_warnings()
         try:
-            outcome = send(state, text)
+            outcome = send(state, Outgoing(text))
             if outcome.is_refused and chosen.settings.chat.save and not session.draft:
                 session.draft = typed_text(text)
         finally:

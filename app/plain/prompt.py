@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
@@ -17,11 +18,14 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import Output, create_output
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from app.attached import mention_of
+from app.file_names import completion_at
 from app.report import say
 from app.sessions.history import PromptHistory
 from app.slash import SLASH_COMMANDS
 from app.streams import decode_input, is_terminal
 from app.visible import visible_line
+from engine.errors import RequestError
 from engine.settings import environment
 from engine.settings.declared import KNOWN
 
@@ -89,7 +93,7 @@ class EditingReader:
             prompt_continuation="...> ",
             history=_SharedHistory(history),
             auto_suggest=AutoSuggestFromHistory(),
-            completer=_SlashCompleter(),
+            completer=_Completer(),
             complete_while_typing=False,
             enable_open_in_editor=True,
             key_bindings=_keys(),
@@ -130,8 +134,8 @@ class _SharedHistory(History):
         self._history.add(string)
 
 
-class _SlashCompleter(Completer):
-    """Names of slash commands, and of settings behind /set."""
+class _Completer(Completer):
+    """Names of slash commands, of settings behind /set, and of files behind @."""
 
     def get_completions(
         self,
@@ -143,6 +147,10 @@ class _SlashCompleter(Completer):
             typed = text.removeprefix("/set ")
             names = [name for name in KNOWN if name.startswith(typed)]
             yield from (Completion(name, -len(typed)) for name in names)
+        elif found := completion_at(text):
+            for name in found.names:
+                with suppress(RequestError):
+                    yield Completion(mention_of(name), -len(found.typed))
         elif text.startswith("/") and " " not in text:
             for one in SLASH_COMMANDS:
                 if one.name.startswith(text[1:]):

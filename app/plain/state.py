@@ -26,6 +26,8 @@ class PlainState:
     history: PromptHistory
     recorder: Recorder | None = None
     profiles: ProfileMenu | None = None
+    once: LiveSettings | None = None
+    """Settings for the next answer alone."""
     num_told: int = field(default=0)
 
     @property

@@ -1,14 +1,9 @@
-"""What a session holds, and how its lines rebuild it: messages that form a tree.
+"""What a session holds: messages that form a tree. Knows no file and no line of one."""
 
-Lines: ``session`` (head), ``message``, ``start`` / ``part`` / ``end`` of an answer, ``system``,
-``settings``, ``title`` and ``branch``. A line of a later make is passed over. Knows no file.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from app.sessions.turns import pack, unpack
 from app.visible import visible_line
 from engine.records import TurnRecord
 from engine.types import Role
@@ -16,12 +11,18 @@ from engine.types import Role
 ROOT = ""
 """The parent of a conversation's first message; siblings of that message share it."""
 
-FORMAT = 1
-"""The newest make of file that this program reads and writes."""
-
 TITLE_CELLS = 60
 
 State = Literal["complete", "writing", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileSpan:
+    """Characters [start, end) of a message, which a file brought; ``name`` as it was typed."""
+
+    name: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,9 @@ class MessageEntry:
 
     ``state`` is ``stopped`` for an answer that did not reach its own end, for the reason in
     ``reason``; ``record`` is None for messages of the person and for answers cut off by a crash.
-    ``model`` names who answered; empty where nobody wrote it down.
+    ``model`` names who answered; empty where nobody wrote it down. ``made_with`` are the settings
+    that an answer was made with, by full name, without those at their default; None where nobody
+    wrote them down. ``files`` went along with a message of the person; they stand at its end.
     """
 
     id: str
@@ -43,6 +46,13 @@ class MessageEntry:
     reason: str = ""
     record: TurnRecord | None = None
     model: str = ""
+    made_with: Mapping[str, str] | None = field(default=None, hash=False)
+    files: tuple[FileSpan, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What was written, without the files below it."""
+        return self.content[: self.files[0].start].rstrip() if self.files else self.content
 
     @property
     def ended_itself(self) -> bool:
@@ -52,7 +62,7 @@ class MessageEntry:
 
 @dataclass(slots=True)
 class Contents:
-    """A session as data; ``apply`` takes one line after the other."""
+    """A session as data; ``app.sessions.lines`` rebuilds it line by line."""
 
     id: str
     created: str = ""
@@ -71,7 +81,7 @@ class Contents:
     def title(self) -> str:
         """The given title, else the beginning of the first message, fit for one line."""
         path = self.path_messages() or [*self.messages.values()]
-        first = path[0].content if path else ""
+        first = path[0].words if path else ""
         return visible_line(self.given_title or first, TITLE_CELLS) or "(empty)"
 
     def path_messages(self) -> list[MessageEntry]:
@@ -91,16 +101,6 @@ class Contents:
                 return (*one.record.prompt_ids, *one.record.token_ids)
             at, seen = one.parent, seen + 1
         return ()
-
-    def apply(self, line: Mapping[str, Any]) -> None:
-        """Take one line; one that does not fit is counted and passed over."""
-        kind = line.get("type")
-        try:
-            _APPLY[str(kind)](self, line)
-        except (KeyError, TypeError, ValueError):
-            self.num_foreign += 1
-        else:
-            self.touch(line)
 
     def touch(self, line: Mapping[str, Any]) -> None:
         """Take the time of a line, but of a title's: a conversation that is renamed is as old."""
@@ -129,152 +129,3 @@ class Contents:
             self.messages[one.id] = mended
             before = one.id
         return num_unfinished
-
-
-def read_contents(session_id: str, lines: Iterable[Mapping[str, Any]]) -> Contents:
-    """Rebuild a session from its lines."""
-    contents = Contents(session_id)
-    for line in lines:
-        contents.apply(line)
-    return contents
-
-
-def session_line(contents: Contents) -> dict[str, Any]:
-    """The head line of a session's file."""
-    return {
-        "type": "session", "format": FORMAT, "id": contents.id, "at": contents.created,
-        "model": contents.model, "profile": contents.profile, "system": contents.system,
-    }  # fmt: skip
-
-
-def settings_line(contents: Contents, at: str) -> dict[str, Any]:
-    """What is set for the conversation, as one line."""
-    return {"type": "settings", "values": contents.settings, "at": at}
-
-
-def message_line(entry: MessageEntry, ids_before: Sequence[int]) -> dict[str, Any]:
-    """A whole message as one line; ``ids_before`` are those of ``Contents.ids_before``."""
-    line: dict[str, Any] = {
-        "type": "message", "id": entry.id, "parent": entry.parent, "at": entry.at,
-        "role": entry.role, "content": entry.content,
-    }  # fmt: skip
-    if entry.model:
-        line["model"] = entry.model
-    if entry.reasoning:
-        line["reasoning"] = entry.reasoning
-    if entry.state != "complete":
-        line["reason"] = entry.reason or "interrupted"
-    if entry.record is not None:
-        line["record"] = pack(entry.record, ids_before)
-    return line
-
-
-def _apply_session(contents: Contents, line: Mapping[str, Any]) -> None:
-    made: object = line.get("format", FORMAT)
-    if not isinstance(made, int) or made > FORMAT:
-        contents.newer_format = str(made)
-    contents.created = str(line.get("at", ""))
-    contents.model = str(line.get("model", ""))
-    contents.profile = str(line.get("profile", ""))
-    contents.system = str(line.get("system", ""))
-
-
-def _apply_message(contents: Contents, line: Mapping[str, Any]) -> None:
-    reason = str(line.get("reason", ""))
-    content = _text(line, "content")
-    reasoning = str(line.get("reasoning", ""))
-    entry = MessageEntry(
-        id=_text(line, "id"),
-        parent=_text(line, "parent"),
-        role=_role(line),
-        content=content,
-        reasoning=reasoning,
-        at=str(line.get("at", "")),
-        state="stopped" if reason else "complete",
-        reason=reason,
-        model=str(line.get("model", "")),
-    )
-    contents.put(replace(entry, record=_record(contents, entry, line)))
-
-
-def _record(contents: Contents, entry: MessageEntry, line: Mapping[str, Any]) -> TurnRecord | None:
-    """What a line holds of how an answer came about."""
-    packed = line.get("record")
-    if not packed:
-        return None
-    return unpack(packed, entry.content, entry.reasoning, contents.ids_before(entry))
-
-
-def _apply_start(contents: Contents, line: Mapping[str, Any]) -> None:
-    entry = MessageEntry(_text(line, "id"), _text(line, "parent"), "assistant", "")
-    at, model = str(line.get("at", "")), str(line.get("model", ""))
-    contents.put(replace(entry, at=at, state="writing", model=model))
-
-
-def _apply_part(contents: Contents, line: Mapping[str, Any]) -> None:
-    entry = contents.messages[_text(line, "id")]
-    contents.messages[entry.id] = replace(
-        entry,
-        content=entry.content + str(line.get("answer", "")),
-        reasoning=entry.reasoning + str(line.get("thinking", "")),
-    )
-
-
-def _apply_end(contents: Contents, line: Mapping[str, Any]) -> None:
-    entry = contents.messages[_text(line, "id")]
-    content = str(line.get("content", entry.content))
-    reasoning = str(line.get("reasoning", entry.reasoning))
-    entry = replace(
-        entry,
-        content=content,
-        reasoning=reasoning,
-        state="stopped" if line.get("reason") else "complete",
-        reason=str(line.get("reason", "")),
-    )
-    contents.messages[entry.id] = replace(entry, record=_record(contents, entry, line))
-
-
-def _apply_system(contents: Contents, line: Mapping[str, Any]) -> None:
-    contents.system = _text(line, "text")
-
-
-def _apply_settings(contents: Contents, line: Mapping[str, Any]) -> None:
-    contents.settings = {str(name): str(raw) for name, raw in dict(line["values"]).items()}
-
-
-def _apply_title(contents: Contents, line: Mapping[str, Any]) -> None:
-    contents.given_title = _text(line, "text")
-
-
-def _apply_branch(contents: Contents, line: Mapping[str, Any]) -> None:
-    leaf = _text(line, "id")
-    if leaf and leaf not in contents.messages:
-        raise KeyError(leaf)
-    contents.leaf = leaf
-
-
-def _text(line: Mapping[str, Any], key: str) -> str:
-    value = line[key]
-    if not isinstance(value, str):
-        raise TypeError(key)
-    return value
-
-
-def _role(line: Mapping[str, Any]) -> Role:
-    role = line["role"]
-    if role not in ("system", "user", "assistant"):
-        raise ValueError(role)
-    return role
-
-
-_APPLY = {
-    "session": _apply_session,
-    "message": _apply_message,
-    "start": _apply_start,
-    "part": _apply_part,
-    "end": _apply_end,
-    "system": _apply_system,
-    "settings": _apply_settings,
-    "title": _apply_title,
-    "branch": _apply_branch,
-}

@@ -1,6 +1,7 @@
 """A session as a document: Markdown for people, JSON for programs."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -98,5 +99,7 @@ def _markdown_of(entry: MessageEntry) -> list[str]:
 
 def _json_of(entry: MessageEntry) -> dict[str, Any]:
     data = {name: getattr(entry, name) for name in entry.__slots__ if name != "record"}
+    data["made_with"] = None if entry.made_with is None else dict(entry.made_with)
+    data["files"] = [asdict(one) for one in entry.files]
     data["record"] = entry.record.as_json() if entry.record else None
     return data

@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from app.sessions.entries import MessageEntry, read_contents
+from app.sessions.entries import MessageEntry
+from app.sessions.lines import read_contents
 from app.sessions.logfile import read_lines
 from app.visible import visible_line
 

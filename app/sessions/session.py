@@ -16,11 +16,10 @@ from app.sessions.drafts import read_draft, write_draft
 from app.sessions.entries import (
     ROOT,
     Contents,
+    FileSpan,
     MessageEntry,
-    message_line,
-    session_line,
-    settings_line,
 )
+from app.sessions.lines import message_line, session_line, settings_line
 from app.sessions.logfile import LogFile
 from app.sessions.tree import Tree
 from app.sessions.turns import pack
@@ -156,28 +155,44 @@ class Session:
         return head + tuple(one for one in path if one.content or one.reasoning)
 
     def add_message(
-        self, role: Role, content: str, reasoning: str = "", parent: str | None = None
+        self,
+        role: Role,
+        content: str,
+        reasoning: str = "",
+        parent: str | None = None,
+        *,
+        files: tuple[FileSpan, ...] = (),
     ) -> MessageEntry:
         """Add a message below ``parent`` (None: the end of the current branch) and go there.
 
         A parent that has children already begins a new branch; `ROOT` begins a new conversation
-        beside the first one.
+        beside the first one. ``files`` are those of its content.
         """
-        entry = MessageEntry(new_id(), self._parent(parent), role, content, reasoning, now())
+        entry = MessageEntry(
+            new_id(), self._parent(parent), role, content, reasoning, now(), files=files
+        )
         self._contents.put(entry)
         self._write(message_line(entry, ()))
         return entry
 
-    def start_answer(self, parent: str | None = None, *, model: str = "") -> AnswerWriter:
+    def start_answer(
+        self,
+        parent: str | None = None,
+        *,
+        model: str = "",
+        made_with: Mapping[str, str] | None = None,
+    ) -> AnswerWriter:
         """Begin an answer below ``parent`` (None: the end of the current branch) and go there.
 
-        ``model`` is the name it stands under from now on, whatever is loaded later.
+        ``model`` is the name it stands under from now on, whatever is loaded later, and
+        ``made_with`` the settings that it is made with.
         """
         entry = MessageEntry(new_id(), self._parent(parent), "assistant", "", "", now(), "writing")
-        entry = replace(entry, model=model)
+        entry = replace(entry, model=model, made_with=made_with)
         self._contents.put(entry)
         start = {"id": entry.id, "parent": entry.parent, "at": entry.at, "model": model}
-        self._write({"type": "start", **start})
+        known = {} if made_with is None else {"with": dict(made_with)}
+        self._write({"type": "start", **start, **known})
         return AnswerWriter(self, entry.id)
 
     def go_on(self) -> AnswerWriter:

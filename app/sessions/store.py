@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from app.sessions.entries import FORMAT, Contents, read_contents
+from app.sessions.entries import Contents
+from app.sessions.lines import FORMAT, read_contents
 from app.sessions.logfile import LogFile, read_lines
 from app.sessions.session import TRACE_SUFFIX, Session, now, title_line
 from engine.errors import EngineError, how_to_read, nearest

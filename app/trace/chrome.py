@@ -15,10 +15,10 @@ from dataclasses import asdict
 from itertools import accumulate
 from typing import Any, cast
 
+from app.rates import TurnRates
 from app.sessions.turns import COLUMNS, row_of
 from app.trace.lines import FORMAT, Line, end_line, head_line
 from app.trace.traced import Chunk, Head, TracedTurn
-from app.tui.rates import TurnRates
 from engine.records import PHASES
 
 MADE_BY = "qwen38 trace"

@@ -221,6 +221,10 @@ class TracedEngine:
         """Number of prompt tokens that ``messages`` render to."""
         return self._engine.count_tokens(messages)
 
+    def text_tokens(self, text: str) -> int:
+        """Number of tokens that a text is by itself."""
+        return self._engine.text_tokens(text)
+
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """What each id spells by itself."""
         return self._engine.token_texts(token_ids)

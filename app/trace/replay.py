@@ -54,6 +54,11 @@ class ReplayEngine:
         del messages
         return self._turns[max(self._next - 1, 0)].record.prompt_tokens
 
+    def text_tokens(self, text: str) -> int:
+        """A trace holds no tokenizer."""
+        del text
+        return 0
+
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """A trace holds no tokenizer."""
         return [""] * len(token_ids)
@@ -120,10 +125,20 @@ def timed_events(turn: TracedTurn) -> list[Timed]:
             text=placeholder(0, num_tokens),
             token_chars=tuple(len(placeholder(at, at + 1)) for at in range(num_tokens)),
         )
-    found += [(_end_s(one), RoundEnded(one)) for one in record.rounds]
+    found += _rounds(record)
     found.sort(key=lambda one: one[0])
     last_s = found[-1][0] if found else 0.0
     return [*found, (max(record.total_s, last_s), TurnEnded(record))]
+
+
+def _rounds(record: TurnRecord) -> Iterator[Timed]:
+    """Rounds when they ended, with the characters of their tokens where those are known."""
+    is_known = len(record.token_chars) == len(record.token_ids)
+    begin, end = 0, len(record.token_ids) - sum(len(one.token_ids) for one in record.rounds)
+    for one in record.rounds:
+        end += len(one.token_ids)
+        yield _end_s(one), RoundEnded(one, record.token_chars[begin:end] if is_known else ())
+        begin = end
 
 
 def placeholder(begin: int, end: int) -> str:

@@ -3,9 +3,9 @@
 from rich.segment import Segment
 from textual.strip import Strip
 
-from app.tui.blocks import Block, BlockCutter, cut
+from app.blocks import Block, BlockCutter, cut
 from app.tui.code import code_row, code_width, frame_top
-from app.tui.pieces import GUTTER, BlockPiece, Drawing, Piece
+from app.tui.pieces import GUTTER, BlockPiece, Drawing, FoldingPiece, Piece
 from app.tui.theme import Look
 from app.tui.wrap import GrowingText, fold_text
 from app.visible import visible
@@ -19,13 +19,11 @@ THINKING_MODES = ("live", "folded", "open", "hidden")
 """How thinking is shown, in the order that the key walks through."""
 
 
-class ThinkingPiece(Piece):
+class ThinkingPiece(FoldingPiece):
     """What the model thought before it answered: live, folded to a line, open, or hidden."""
 
     def __init__(self, mode: str, text: str = "", seconds: float = 0.0) -> None:
         super().__init__()
-        self.gap = 0
-        self.num_title_rows = 1
         self.mode = mode
         self.is_streaming = False
         self.seconds = seconds
@@ -108,10 +106,10 @@ class TailPiece(Piece):
 
     is_selectable = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_caret: bool = True) -> None:
         super().__init__()
         self.cutter = BlockCutter()
-        self.has_caret = True
+        self.has_caret = has_caret
         self._num_lines = 0
         self._growing: GrowingText | None = None
         self._fed_partial = ""

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
+from app.blocks import Block, has_references
 from app.sessions.entries import MessageEntry
 from app.tui.answer import TailPiece, ThinkingPiece, finished_pieces
-from app.tui.blocks import Block, has_references
-from app.tui.instruments.token_kinds import spans_of
-from app.tui.instruments.tokens_piece import TokensPiece
+from app.tui.file_piece import split_files
+from app.tui.instruments.token_kinds import GrowingSpans, spans_of
+from app.tui.instruments.tokens_piece import GrowingTokensPiece, TokensPiece
 from app.tui.pieces import (
     AnswerTitlePiece,
     BlockPiece,
@@ -18,7 +19,7 @@ from app.tui.pieces import (
 )
 from app.tui.transcript import Transcript
 from app.visible import visible
-from engine.records import TurnRecord
+from engine.records import RoundRecord, TurnRecord
 
 STOPPED = {
     "cancelled": "stopped, the text is kept: /continue goes on",
@@ -49,6 +50,8 @@ class AnswerView:
         self._blocks: list[BlockPiece] = []
         self._text: list[str] = []
         self._message_id = ""
+        self._spans: GrowingSpans | None = GrowingSpans()
+        self._tokens: GrowingTokensPiece | None = None
         self._title = title
         transcript.append(self._title, self._thinking, self._tail)
 
@@ -63,6 +66,8 @@ class AnswerView:
         if entry.reasoning:
             self._thinking.feed(visible(entry.reasoning))
             self._tail.gap = 1
+        if entry.reasoning or entry.content:
+            self._spans = None  # nobody counted its tokens
         if entry.content:
             self.write(entry.content)
 
@@ -79,10 +84,47 @@ class AnswerView:
         self._text.append(text)
         if self._thinking.is_streaming:
             self._fold_thinking()
-        sealed = self._tail.feed(text)
-        for block in sealed:
+        if self._tokens is not None:
+            self._show_tokens(self._tokens)
+            return
+        for block in self._tail.feed(text):
             self._seal(block)
         self._transcript.changed(self._tail)
+        self.take_form()
+
+    def mark(self, one: RoundRecord, token_chars: Sequence[int]) -> None:
+        """Note how the tokens of a round came."""
+        if self._spans is not None:
+            self._spans.take(one, token_chars)
+
+    def take_form(self) -> None:
+        """Show what is there as tokens or as blocks, as the settings ask for."""
+        wants_tokens = self._by_token() and self._spans is not None and bool(self._text)
+        if wants_tokens and self._tokens is None:
+            self._tokens = GrowingTokensPiece(gap=self._first_gap)
+            self._replace_blocks([self._tokens])
+            self._change_tail(TailPiece(has_caret=False))
+            self._show_tokens(self._tokens)
+        elif not wants_tokens and self._tokens is not None:
+            self._transcript.take_away(self._tokens)
+            self._tokens = None
+            fresh = TailPiece()
+            fresh.gap = self._first_gap
+            self._change_tail(fresh)
+            for block in self._tail.feed("".join(self._text)):
+                self._seal(block)
+            self._transcript.changed(self._tail)
+
+    def _show_tokens(self, piece: GrowingTokensPiece) -> None:
+        if self._spans is not None:
+            piece.show("".join(self._text), self._spans.spans(len(self._thinking.source)))
+        self._transcript.changed(piece)
+
+    def _change_tail(self, fresh: TailPiece) -> None:
+        fresh.message_id = self._message_id
+        self._transcript.insert_before(self._tail, fresh)
+        self._transcript.take_away(self._tail)
+        self._tail = fresh
 
     def raise_notice(self, piece: NoticePiece) -> None:
         """Show a notice above what is being written."""
@@ -95,7 +137,9 @@ class AnswerView:
         spans = spans_of(record) if self._by_token() and record is not None else []
         if spans:
             self._replace_blocks([TokensPiece(content, spans, gap=self._first_gap)])
-        elif content == "".join(self._text) and not has_references(content):
+        elif (
+            self._tokens is None and content == "".join(self._text) and not has_references(content)
+        ):
             for block in self._tail.cutter.finish():
                 self._seal(block)
         else:
@@ -125,8 +169,9 @@ class AnswerView:
         return 1 if self._thinking.source else 0
 
     def _replace_blocks(self, fresh: Sequence[Piece]) -> None:
-        for piece in self._blocks:
+        for piece in (*self._blocks, *([self._tokens] if self._tokens else [])):
             self._transcript.take_away(piece)
+        self._blocks = []
         self._insert(fresh)
 
 
@@ -150,7 +195,8 @@ def pieces_of(
         by_token: mark how the answer's tokens came.
     """
     if entry.role == "user":
-        pieces: list[Piece] = [PromptPiece(entry.content, at, place)]
+        text, files = split_files(entry)
+        pieces: list[Piece] = [PromptPiece(text, at, place), *files]
     else:
         title = AnswerTitlePiece(name, at, place)
         pieces = [title, *_answer_of(entry, mode, by_token=by_token)]

@@ -5,11 +5,11 @@ from typing import Literal
 
 from app.live import LiveSettings
 from app.opening import request_of
+from app.rates import TurnRates
 from app.sessions.session import Session
 from app.trace.record import Recorder
 from app.tui.clock import Clock
 from app.tui.page import Page
-from app.tui.rates import TurnRates
 from app.tui.seat import Notice, error_notice
 from app.tui.turn import Turn
 from app.tui.worker import EngineWorker, TurnFailed, WorkerEvent
@@ -81,12 +81,26 @@ class Answering:
         self.last: Answered | None = None
 
     def begin(
-        self, session: Session, info: EngineInfo, before: str, asked: str, *, goes_on: bool
+        self,
+        session: Session,
+        info: EngineInfo,
+        before: str,
+        asked: str,
+        *,
+        goes_on: bool,
+        live: LiveSettings | None = None,
     ) -> None:
-        """Answer the end of a session's branch; refused, it ends at ``before`` again."""
-        request = request_of(self._live.settings, info, session.request_messages())
+        """Answer the end of a session's branch; refused, it ends at ``before`` again.
+
+        ``live`` are settings of its own for this one answer.
+        """
+        live = live or self._live
+        request = request_of(live.settings, info, session.request_messages())
         view = self._page.answer_view(session, info, goes_on=goes_on)
-        self.turn = Turn(session, view, before, asked, model=info.model, goes_on=goes_on)
+        self.turn = Turn(
+            session, view, before, asked,
+            model=info.model, made_with=live.in_force(), goes_on=goes_on,
+        )  # fmt: skip
         if self._recorder is not None:
             self._recorder.follow(session.trace_path)
         self.rates = None
@@ -115,6 +129,7 @@ class Answering:
                 turn.take(event, self._clock.seconds() - self.began_at)
             case RoundEnded():
                 self._rates.take_round(event.record)
+                turn.mark(event)
             case TurnEnded():
                 return self._end(turn, event.record)
             case TurnFailed():

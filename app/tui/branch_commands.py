@@ -1,21 +1,26 @@
-"""Commands about branches: answer again, write an earlier message anew, walk between them."""
+"""Commands about branches: answer again, with other values too, write anew, walk between them."""
 
 from collections.abc import Callable
 
+from app.live import LiveSettings
+from app.retry import retry_meant
 from app.sessions.branches import branch_meant, branches_of, message_meant, prompt_meant
 from app.tui.conversation import Conversation
 from app.tui.screens.branches import BranchScreen
+from app.tui.screens.retry import RetryScreen
 from app.tui.window import Window
 
 
 class BranchCommands:
     """The part of the table that deals with the tree of a session."""
 
-    def __init__(self, window: Window, chat: Conversation) -> None:
+    def __init__(self, window: Window, chat: Conversation, live: LiveSettings) -> None:
         self._window = window
         self._chat = chat
+        self._live = live
         self.table: dict[str, Callable[[str], None]] = {
             "redo": self._redo,
+            "retry": self._retry,
             "continue": self._continue,
             "edit": self._edit,
             "branch": self._branch,
@@ -25,6 +30,23 @@ class BranchCommands:
     def _redo(self, argument: str) -> None:
         if self._is_free():
             self._chat.answer_again(prompt_meant(self._chat.session, argument).id)
+
+    def _retry(self, argument: str) -> None:
+        if not self._is_free():
+            return
+        wanted = retry_meant(self._chat.session, self._live, argument)
+        for sentence in wanted.refused:
+            self._chat.notice("Settings", f"{sentence} Its default stands there now.", "warning")
+
+        def answer(taken: list[str] | None) -> None:
+            if taken is not None and self._is_free():
+                self._chat.answer_again(wanted.prompt.id, wanted.live)
+
+        if wanted.is_told:
+            answer([])
+        else:
+            look = self._window.transcript.look
+            self._window.open_sheet(RetryScreen(wanted.live, self._chat.info, look), answer)
 
     def _continue(self, argument: str) -> None:
         del argument
@@ -37,7 +59,7 @@ class BranchCommands:
         if argument:
             self._window.rewrite(message_meant(self._chat.session, argument, "user"))
         else:
-            self._window.edit_outside()
+            self._window.outside.edit()
 
     def _branch(self, argument: str) -> None:
         if self._is_free():
@@ -64,7 +86,9 @@ class BranchCommands:
 
     def _is_free(self) -> bool:
         if self._chat.is_busy:
-            self._window.hint("an answer is being written: Esc stops it")
+            self._window.hint(
+                "an answer is being written: Esc stops it", lambda: self._chat.is_busy
+            )
         elif not self._chat.is_free:
-            self._window.hint("the model is not loaded yet")
+            self._window.hint("the model is not loaded yet", lambda: not self._chat.is_free)
         return self._chat.is_free

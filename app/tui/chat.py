@@ -4,9 +4,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from rich.console import RenderableType
 from textual import on
-from textual.app import App, ComposeResult, SystemCommand
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
@@ -19,13 +18,13 @@ from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
 from app.trace.record import Recorder
+from app.tui.attaching import Attaching
+from app.tui.attention import Attention
 from app.tui.clock import Clock
 from app.tui.commands import Commands
 from app.tui.composer import Composer
 from app.tui.conversation import Conversation
-from app.tui.copying import copy, source_at
 from app.tui.desk import Desk
-from app.tui.editor import edit_outside, read_outside
 from app.tui.find_bar import FindBar
 from app.tui.finding import Finding
 from app.tui.frame import Frame
@@ -33,16 +32,14 @@ from app.tui.giving_up import GivingUp
 from app.tui.instruments.gauges import Gauges
 from app.tui.instruments.instruments import Instruments
 from app.tui.keymap import APP_BINDINGS, KEYS, Where
+from app.tui.outside import Outside
 from app.tui.palette import system_commands
 from app.tui.screens.help import HelpPart, HelpScreen
 from app.tui.state import complete, completion_hint
-from app.tui.theme import ANSI, NAMES, THEMES, Look, get_look
+from app.tui.themed import ThemedApp
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker
 from engine.settings import environment
-
-LONG_SECONDS = 10.0
-"""From when on the end of an answer is worth a sound."""
 
 WORK_SECONDS = 0.004
 """Most time a paint spends on colouring code."""
@@ -51,7 +48,7 @@ _OWN_ACTIONS = {key.action for key in KEYS if key.is_bound}
 _OVER_SHEETS = {"quit", "interrupt", "redraw"}
 
 
-class ChatApp(App[None]):
+class ChatApp(ThemedApp):
     """Composition and keys.
 
     ``prompts`` are sent by themselves, each when the answer before it has ended, as a replay does.
@@ -80,50 +77,35 @@ class ChatApp(App[None]):
         profiles: ProfileMenu | None = None,
         gauges: Gauges | None = None,
     ) -> None:
-        # with NO_COLOR no colour at all is written, not even grey
-        super().__init__(ansi_color=True if environment.no_color() else None)
-        for theme in THEMES:
-            self.register_theme(theme)
-        self._live = live
-        self._history = history
+        super().__init__(live)
+        self.history = history
         self._worker = worker
         self._clock = clock or Clock()
-        self._transcript = Transcript(self._look_now())
+        self.transcript = Transcript(self.look)
         self._frame = Frame(self._clock)
         self.instruments = Instruments(gauges or Gauges())
         self._prompts = deque(prompts)
         self.chat = Conversation(
-            store, worker, self._transcript, live, self._clock, session, recorder
+            store, worker, self.transcript, live, self._clock, session, recorder
         )
         self._desk = Desk(self.chat, history, self._clock, self.hint)
-        self._composer = self._desk.composer
-        self._finding = Finding(self._transcript)
+        self.composer = self._desk.composer
+        self.outside = Outside(self, self.composer, self.transcript, live, self.hint)
+        self._attaching = Attaching(self.chat)
+        self._finding = Finding(self.transcript)
         self._giving_up = GivingUp(self, self.chat, self._desk, self._finding, self._frame)
+        self._attention = Attention(self, self.chat, live, self._clock)
         self._commands = Commands(self, self.chat, live, store, worker, profiles)
-
-    @property
-    def failure(self) -> Exception | None:
-        """What nobody foresaw and ended the screen, if anything did."""
-        return self._exception
-
-    def panic(self, *renderables: RenderableType) -> None:
-        """End the screen for good: the thread that reads the keys fails this way only."""
-        self._exception = self._exception or RuntimeError("The screen's input failed.")
-        super().panic(*renderables)
-
-    def _print_error_renderables(self) -> None:
-        # a person gets one sentence and the name of a log (app/report.py), never a traceback
-        self._exit_renderables.clear()
 
     def compose(self) -> ComposeResult:
         """Put the parts together."""
         yield self._frame.header
         with Horizontal(id="middle"):
-            yield self._transcript
+            yield self.transcript
             yield self.instruments.pane
         yield self._finding.bar
         yield self._frame.state
-        yield self._composer
+        yield self.composer
         yield self.instruments.lines
         yield self._frame.parameters
 
@@ -134,52 +116,52 @@ class ChatApp(App[None]):
         frame back by a second.
         """
         self.settings_changed()
-        self._composer.complete = complete
-        self._composer.focus()
-        self._composer.put(self.chat.session.draft)
+        self.composer.complete = complete
+        self.composer.focus()
+        self.composer.put(self.chat.session.draft)
         self.chat.show()
         self.call_after_refresh(self._worker.start)
         self.instruments.gauges.start()
         fps = self._live.settings.chat.fps or (10 if environment.over_ssh() else 20)
         self.set_interval(1 / fps, self.tick)
 
+    def on_unmount(self) -> None:
+        """Leave the terminal as it was."""
+        self.instruments.gauges.stop()
+        self._attention.end()
+
     # the clock
 
     def tick(self) -> None:
         """Take what happened since the last paint, and paint it."""
-        was_busy = self.chat.is_busy
         self.chat.take(self._worker.drain())
-        if was_busy and not self.chat.is_busy:
-            self._ring()
         if self._prompts and self.chat.phase == "idle":
             self.chat.submit(self._prompts.popleft())
-        self._transcript.work(WORK_SECONDS)
+        self.transcript.work(WORK_SECONDS)
         self._desk.tick()
         self.chat.tell_warnings()
+        self._attention.tick()
         self._paint_frame()
-
-    def _ring(self) -> None:
-        """Call a person back who went elsewhere while a long answer was written."""
-        was_long = self._clock.seconds() - self.chat.answering.began_at >= LONG_SECONDS
-        if was_long and not self.app_focus and self._live.settings.chat.bell:
-            self.bell()
 
     def _paint_frame(self) -> None:
         chat, width = self.chat, self.size.width
-        self._frame.paint(chat, self._live, self._standing_hint(), width, self._transcript.look)
-        self.instruments.show(chat, self._transcript.look)
+        self._frame.paint(chat, self._live, self._standing_hint(), width, self.transcript.look)
+        self.instruments.show(chat, self.transcript.look)
         self._desk.paint(width)
 
     def _standing_hint(self) -> str:
-        if found := completion_hint(self._composer.text[:200]):
+        text = self.composer.text
+        if found := completion_hint(text[:200]) or self._attaching.hint(
+            text, self.composer.before_cursor
+        ):
             return found
-        if not self._transcript.is_following:
-            return f"{self._transcript.look.signs.down} holding the view: End follows again"
+        if not self.transcript.is_following:
+            return f"{self.transcript.look.signs.down} holding the view: End follows again"
         return ""
 
-    def hint(self, sentence: str) -> None:
-        """Say something for a few seconds in the line above the box."""
-        self._frame.hint(sentence)
+    def hint(self, sentence: str, holds: Callable[[], bool] = lambda: True) -> None:
+        """Say something for a few seconds in the line above the box, while it ``holds``."""
+        self._frame.hint(sentence, holds)
         self._paint_frame()
 
     def is_second(self, what: str, seconds: float) -> bool:
@@ -188,29 +170,20 @@ class ChatApp(App[None]):
 
     # appearance
 
-    def _look_now(self) -> Look:
-        chat = self._live.settings.chat
-        return get_look(self._theme_name, ascii_only=chat.ascii)
-
-    @property
-    def _theme_name(self) -> str:
-        return ANSI if self.no_color else NAMES[self._live.settings.chat.theme]
-
     def settings_changed(self) -> None:
         """Bring the screen in line with the settings."""
         chat = self._live.settings.chat
-        self.theme = self._theme_name
-        self.set_class(chat.ascii, "-ascii")
-        self._transcript.set_look(self._look_now())
+        self.dress()
+        self.transcript.set_look(self.look)
         self.instruments.fit(chat.view, *self.size)
-        self._transcript.show_thinking(chat.show_thinking)
+        self.transcript.show_thinking(chat.show_thinking)
 
     @on(TextArea.Changed)
     def _resize_box(self) -> None:
         self._desk.typed()
         most = max(self.size.height // 3, 1)
         frame = 0 if self.size.height < 16 else 2
-        self._composer.styles.height = min(self._composer.wanted_rows, most) + frame
+        self.composer.styles.height = min(self.composer.wanted_rows, most) + frame
 
     def on_resize(self) -> None:
         """Fit the box and the frame to the terminal, once the app itself knows its new size."""
@@ -249,26 +222,14 @@ class ChatApp(App[None]):
 
     @on(Transcript.CopyRequested)
     def _copy_wanted(self, event: Transcript.CopyRequested) -> None:
-        if source := source_at(event.piece, self._transcript.pieces):
-            self.copy_text(source)
-        else:
-            self.hint("nothing to copy here: j and k move between blocks")
+        self.outside.copy_block(event.piece)
 
     @on(Transcript.PagerRequested)
     def _pager_wanted(self, event: Transcript.PagerRequested) -> None:
         if event.piece is not None and event.piece.source:
-            self.read_outside(event.piece.source)
+            self.outside.read(event.piece.source)
         else:
             self._commands.run("/pager")
-
-    def read_outside(self, text: str) -> None:
-        """Read a text in the person's own pager."""
-        if problem := read_outside(self, text):
-            self.hint(problem)
-
-    def copy_text(self, text: str) -> None:
-        """Copy a text, and say which way it went."""
-        self.hint(copy(self, text, self._live.settings.state_dir))
 
     # keys
 
@@ -286,9 +247,9 @@ class ChatApp(App[None]):
 
     def action_interrupt(self) -> None:
         """Copy a selection, else stop, else clear the box, else quit at the second press."""
-        selected = self._composer.selected_text or self.screen.get_selected_text()
+        selected = self.composer.selected_text or self.screen.get_selected_text()
         if selected:
-            self.copy_text(selected)
+            self.outside.copy(selected)
             self.screen.clear_selection()
         else:
             self._giving_up.interrupt()
@@ -309,26 +270,11 @@ class ChatApp(App[None]):
     # what commands ask of the window
 
     @property
-    def composer(self) -> Composer:
-        """The message box."""
-        return self._composer
-
-    @property
-    def transcript(self) -> Transcript:
-        """The conversation as it is shown."""
-        return self._transcript
-
-    @property
-    def history(self) -> PromptHistory:
-        """Prompts that were sent."""
-        return self._history
-
-    @property
     def focused_part(self) -> Where | HelpPart:
         """What help is about first: the open sheet, else what has the focus."""
         if part := getattr(self.screen, "HELP_PART", None):
             return part
-        return "conversation" if self._transcript.has_focus else "message"
+        return "conversation" if self.transcript.has_focus else "message"
 
     def open_sheet(self, sheet: Screen[Any], take: Callable[[Any], None] | None = None) -> None:
         """Open a sheet over the chat; ``take`` gets what it returns."""
@@ -354,14 +300,6 @@ class ChatApp(App[None]):
         """Write the message box to disk now."""
         self._desk.keep()
 
-    def edit_outside(self) -> None:
-        """Write the message in the person's own editor."""
-        text, problem = edit_outside(self, self._composer.full_text)
-        if problem:
-            self.hint(problem)
-        else:
-            self._composer.put(text)
-
     # the rest of the keys
 
     def action_redraw(self) -> None:
@@ -371,11 +309,11 @@ class ChatApp(App[None]):
 
     def action_page_up(self) -> None:
         """Scroll the conversation up, wherever the focus is."""
-        self._transcript.action_page_up()
+        self.transcript.action_page_up()
 
     def action_page_down(self) -> None:
         """Scroll the conversation down, wherever the focus is."""
-        self._transcript.action_page_down()
+        self.transcript.action_page_down()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Our commands in the palette."""

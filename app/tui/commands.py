@@ -48,7 +48,7 @@ class Commands:
             **SessionCommands(window, chat, store).table,
             **TalkCommands(window, chat, live).table,
             **InstrumentCommands(window, chat, live).table,
-            **BranchCommands(window, chat).table,
+            **BranchCommands(window, chat, live).table,
             **MenuCommands(window, chat, live, profiles).table,
             **CompareCommands(window, chat, live, worker, profiles).table,
         }

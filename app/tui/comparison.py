@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.profile_menu import Switch
+from app.rates import TurnRates, rates_of
 from app.stats import first_difference
 from app.tui.conversation import Conversation
-from app.tui.rates import TurnRates, rates_of
 from app.tui.worker import (
     EngineOpened,
     EngineWorker,
@@ -164,7 +164,8 @@ class Comparison:
             self._go()
         elif is_first:
             assert self.first.info is not None
-            self._over(EngineOpened(self.first.info, self._chat.token_texts))
+            spelling = self._chat.token_texts, self._chat.text_tokens
+            self._over(EngineOpened(self.first.info, *spelling))
         else:
             self.stage, self.load = "returning", None
             self._worker.go_back(self._back)

@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import TextArea
 
+from app.file_names import completion_at
 from app.tui.paste import PastedTexts
 from app.visible import visible
 
@@ -110,13 +111,9 @@ class Composer(TextArea):
             event.stop()
             event.prevent_default()
             self.insert("\n")
-        elif self._takes_history(event.key):
+        elif self._takes_history(event.key) or (event.key == "tab" and self._completes()):
             event.stop()
             event.prevent_default()
-        elif event.key == "tab" and (whole := self.complete(self.text)):
-            event.stop()
-            event.prevent_default()
-            self.put(whole)
         else:
             await super()._on_key(event)
 
@@ -128,6 +125,24 @@ class Composer(TextArea):
             self.insert("\n")
         elif self.text.strip():
             self.post_message(self.Submitted(self.full_text))
+
+    def _completes(self) -> bool:
+        """Complete a command, or the name of a file at the cursor."""
+        if whole := self.complete(self.text):
+            self.put(whole)
+            return True
+        found = completion_at(self.before_cursor)
+        if found is None or not found.longest:
+            return found is not None and len(found.names) > 1
+        row, column = self.cursor_location
+        self.replace(found.longest, (row, column - len(found.typed)), (row, column))
+        return True
+
+    @property
+    def before_cursor(self) -> str:
+        """The line that the cursor is in, up to it."""
+        row, column = self.cursor_location
+        return self.document.get_line(row)[:column]
 
     def _takes_history(self, key: str) -> bool:
         forced = key in ("ctrl+up", "ctrl+down")
@@ -155,7 +170,7 @@ class Composer(TextArea):
         event.stop()
         event.prevent_default()
         text = visible(event.text.replace("\r\n", "\n").replace("\r", "\n"))
-        if result := self._replace_via_keyboard(self._pastes.shorten(text), *self.selection):
+        if result := self._replace_via_keyboard(self._pastes.paste(text), *self.selection):
             self.move_cursor(result.end_location)
 
     def show_note(self, note: str) -> None:

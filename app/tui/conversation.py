@@ -6,8 +6,10 @@ key, no command and no layout.
 
 from collections.abc import Callable, Sequence
 
+from app.attached import attach
 from app.live import LiveSettings
 from app.profile_menu import Switch
+from app.rates import TurnRates, rates_of
 from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
@@ -17,11 +19,10 @@ from app.tui.answering import Answering, AnswerPhase, Ending
 from app.tui.clock import Clock
 from app.tui.page import Page
 from app.tui.pieces import Tone
-from app.tui.rates import TurnRates, rates_of
 from app.tui.seat import Seat, SeatPhase, error_notice
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker, WorkerEvent, merged
-from engine.errors import EngineError
+from engine.errors import EngineError, RequestError
 from engine.records import TurnRecord
 from engine.types import EngineInfo, LoadProgressed, NoticeRaised
 
@@ -47,6 +48,7 @@ class Conversation:
         self._num_warnings = 0
         self._refused = ""
         self._is_urgent = False
+        self._shows_again = False
         self._seat = Seat(worker, live, recorder)
         self.answering = Answering(worker, self._page, live, clock, recorder)
         self.session = session or self._fresh_session()
@@ -85,6 +87,11 @@ class Conversation:
     def token_texts(self) -> Callable[[Sequence[int]], list[str]]:
         """What each token id spells, by the loaded model."""
         return self._seat.token_texts
+
+    @property
+    def text_tokens(self) -> Callable[[str], int]:
+        """How many tokens a text is, by the loaded model."""
+        return self._seat.text_tokens
 
     @property
     def is_busy(self) -> bool:
@@ -150,11 +157,14 @@ class Conversation:
             self.session.add_message(entry.role, text, entry.reasoning, entry.parent)
             self.show()
 
-    def answer_again(self, prompt_id: str) -> None:
-        """Answer an earlier message once more, as a branch; only when `is_free`."""
+    def answer_again(self, prompt_id: str, live: LiveSettings | None = None) -> None:
+        """Answer an earlier message once more, as a branch; only when `is_free`.
+
+        ``live`` are values for this one answer.
+        """
         before = self.session.leaf
         self.go_to(prompt_id)
-        self._start_answer(before)
+        self._start_answer(before, live=live)
 
     def go_on(self) -> bool:
         """Go on with the last answer; False without one to go on with. Only when `is_free`."""
@@ -172,6 +182,15 @@ class Conversation:
         """Show another branch, from the beginning to ``leaf``."""
         self.session.select(leaf)
         self.show()
+
+    def take_form(self) -> None:
+        """Show answers as tokens or as blocks, as the settings ask for; earlier ones at the end."""
+        if self.answering.turn is None:
+            self.show()
+        else:
+            self.answering.turn.take_form()
+            self._page.settle()
+            self._shows_again = True
 
     def stop(self) -> bool:
         """Stop the load or the answer; False when nothing runs."""
@@ -257,6 +276,9 @@ class Conversation:
         if ending.given_back is not None:
             self._refused = ending.given_back
             self.show()
+        elif self._shows_again:
+            self.show()
+        self._shows_again = False
         self.tell_warnings()
         was_stopped = ending.reason == "cancelled" and not self._is_urgent
         if not self._seat.begin_switch() and ending.reason != "error" and not was_stopped:
@@ -267,16 +289,30 @@ class Conversation:
     # asking
 
     def _ask(self, text: str, before: str | None = None) -> None:
+        """Send a message with the files that it names; one that does not read gives it back."""
+        try:
+            outgoing = attach(text)
+        except RequestError as error:
+            self._refused = typed_text(text)
+            self.tell_error(error)
+            return
         before = self.session.leaf if before is None else before
-        entry = self.session.add_message("user", text)
+        entry = self.session.add_message("user", outgoing.content, files=outgoing.files)
         self._page.show_prompt(self.session, entry)
         self._start_answer(before, text)
 
-    def _start_answer(self, before: str, asked: str = "", *, goes_on: bool = False) -> None:
+    def _start_answer(
+        self,
+        before: str,
+        asked: str = "",
+        *,
+        goes_on: bool = False,
+        live: LiveSettings | None = None,
+    ) -> None:
         """Answer the end of the branch; refused, it ends at ``before`` again."""
         if self.info is None:
             return
-        self.answering.begin(self.session, self.info, before, asked, goes_on=goes_on)
+        self.answering.begin(self.session, self.info, before, asked, goes_on=goes_on, live=live)
         self.tell_warnings()
 
     def _send_queued(self) -> None:

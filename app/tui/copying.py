@@ -5,7 +5,7 @@ from pathlib import Path
 
 from textual.app import App
 
-from app.tui import clipboard
+from app import clipboard
 from app.tui.pieces import BlockPiece, Piece
 
 

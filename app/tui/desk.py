@@ -22,7 +22,7 @@ class Desk:
         chat: Conversation,
         history: PromptHistory,
         clock: Clock,
-        hint: Callable[[str], None],
+        hint: Callable[[str, Callable[[], bool]], None],
     ) -> None:
         self._chat = chat
         self._history = history
@@ -39,10 +39,16 @@ class Desk:
         entry = self._rewriting.entry_in(self._chat.session)
         if entry is not None:
             self._send_anew(entry, text)
-        elif self._is_taken(text, now=now, run=run):
+            return
+        self.composer.clear_all()  # first: a command may put something there
+        if self._is_taken(text, now=now, run=run):
             self._remember(text)
         else:
-            self._hint("one message is queued already: Ctrl+Enter sends both now")
+            self.composer.put(text)
+            self._hint(
+                "one message is queued already: Ctrl+Enter sends both now",
+                lambda: bool(self._chat.queued),
+            )
 
     def rewrite(self, entry: MessageEntry) -> None:
         """Have an earlier message written anew; what stood in the box is also in the history."""
@@ -61,7 +67,7 @@ class Desk:
         text = typed_text(self._chat.take_queued())
         if dropped:
             self._history.add(text)
-            self._hint("the queued message is dropped; Up brings it back")
+            self._hint("the queued message is dropped; Up brings it back", lambda: True)
         else:
             self.composer.put(text)
 
@@ -97,7 +103,10 @@ class Desk:
 
     def _send_anew(self, entry: MessageEntry, text: str) -> None:
         if not self._chat.is_free:
-            self._hint("an answer is being written: Esc stops it, then Enter makes the branch")
+            self._hint(
+                "an answer is being written: Esc stops it, then Enter makes the branch",
+                lambda: not self._chat.is_free,
+            )
             return
         self._history.add(text)
         self._rewriting.end()
@@ -105,7 +114,7 @@ class Desk:
 
     def _remember(self, text: str) -> None:
         problem = self._history.add(text)
-        self.composer.clear_all()
         self.keep()
         if problem is not None:
-            self._hint(f"the prompt history is not on disk: {problem.strerror}")
+            said = f"the prompt history is not on disk: {problem.strerror}"
+            self._hint(said, lambda: True)

@@ -1,5 +1,7 @@
 """The rows around the conversation: a header, what is going on, and short hints."""
 
+from collections.abc import Callable
+
 from app.live import LiveSettings
 from app.tui.clock import Clock
 from app.tui.conversation import Conversation
@@ -25,14 +27,16 @@ class Frame:
         )
         self._hint = ""
         self._hint_until = 0.0
+        self._hint_holds: Callable[[], bool] = lambda: True
         self._armed = ""
         self._armed_until = 0.0
         self._place = ("", 0, "")
         self._place_text = ""
 
-    def hint(self, sentence: str) -> None:
-        """Say something for a few seconds from the next paint on."""
+    def hint(self, sentence: str, holds: Callable[[], bool] = lambda: True) -> None:
+        """Say something for a few seconds from the next paint on, while it ``holds``."""
         self._hint = visible_line(sentence, HINT_CELLS)
+        self._hint_holds = holds
         self._hint_until = self._clock.seconds() + HINT_SECONDS
 
     def is_second(self, what: str, seconds: float = TWICE_SECONDS) -> bool:
@@ -49,7 +53,7 @@ class Frame:
         seconds = self._clock.seconds()
         busy = "answering" if chat.is_busy else {"idle": "ready"}.get(chat.phase, chat.phase)
         title = chat.session.title if chat.session.messages else "new conversation"
-        hint = self._hint if seconds < self._hint_until else standing_hint
+        hint = self._hint if seconds < self._hint_until and self._hint_holds() else standing_hint
         self.header.show(
             header_text(title, self._branch(chat), chat.info, drafter_text(live), busy, width, look)
         )

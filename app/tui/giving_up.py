@@ -45,6 +45,9 @@ class GivingUp:
     def quit(self) -> None:
         """Leave; while an answer is written only at the second press."""
         if self._chat.is_busy and not self._frame.is_second("quit"):
-            self._window.hint("an answer is being written: Ctrl+Q again quits and keeps its text")
+            self._window.hint(
+                "an answer is being written: Ctrl+Q again quits and keeps its text",
+                lambda: self._chat.is_busy,
+            )
         else:
             self._window.leave()

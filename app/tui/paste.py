@@ -2,6 +2,7 @@
 
 import re
 
+from app.attached import as_words
 from engine.sizes import size_text
 
 MIN_LINES = 8
@@ -15,6 +16,13 @@ class PastedTexts:
     def __init__(self) -> None:
         self._texts: dict[int, str] = {}
         self._num = 0
+
+    def paste(self, text: str) -> str:
+        """A sign for a long text; what nobody reads before it is sent names no file."""
+        sign = self.shorten(text)
+        if sign != text:
+            self._texts[self._num] = as_words(text)
+        return sign
 
     def shorten(self, text: str) -> str:
         """A sign for a long text; a short one as it is."""

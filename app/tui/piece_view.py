@@ -16,6 +16,7 @@ from textual.strip import Strip
 
 from app.tui.layout import Layout
 from app.tui.pieces import GUTTER, BlockPiece, Piece
+from app.tui.scroll_bar import WholeCells, handle_of
 from app.tui.theme import Look
 
 FOLLOW_ROWS = 2
@@ -39,7 +40,9 @@ class PieceView(ScrollView):
         self._is_own_scroll = False
         self._uncoloured: list[BlockPiece] = []
         self._base = Style()
-        self._row_width = 80
+        self._row_width = self._width = 80
+        self._handle: tuple[int, tuple[int, int]] = (0, (0, 0))
+        self._blank: tuple[tuple[int, Style], Strip] | None = None
         self._stale_from: int | None = 0
         """First piece that may look different from the screen; None when the screen is right."""
 
@@ -161,9 +164,21 @@ class PieceView(ScrollView):
         if size == self.virtual_size:
             return
         self.set_reactive(PieceView.virtual_size, size)  # pyright: ignore[reportArgumentType]
-        if self.show_vertical_scrollbar:
-            self.vertical_scrollbar.window_virtual_size = size.height
-            self.vertical_scrollbar.window_size = self.size.height
+        self._move_bar()
+
+    def _move_bar(self) -> None:
+        """Bring the scroll bar in line, once its handle is in another place."""
+        bar, rows, window = self.vertical_scrollbar, self.virtual_size.height, self.size.height
+        handle = (window, handle_of(rows, window, self.scroll_offset.y, window))
+        if handle != self._handle and self.show_vertical_scrollbar:
+            self._handle = handle
+            bar.window_virtual_size, bar.window_size = rows, window
+            bar.position = self.scroll_offset.y
+
+    def on_mount(self) -> None:
+        """Draw the handle of the scroll bar on whole cells."""
+        super().on_mount()
+        self.vertical_scrollbar.renderer = WholeCells  # pyright: ignore[reportAttributeAccessIssue]
 
     def on_resize(self, event: events.Resize) -> None:
         """Wrap again: what is visible at once, the rest when it is looked at."""
@@ -179,7 +194,9 @@ class PieceView(ScrollView):
         Textual also lowers the position by itself when rows go away or the terminal changes, so
         a lower position alone is no wish to hold: the keys, the wheel and the bar say that.
         """
-        super().watch_scroll_y(old_value, new_value)
+        self._move_bar()
+        if round(old_value) != round(new_value):
+            self.refresh(self.size.region)
         if self._is_own_scroll:
             return
         last = self.layout_rows.num_rows - self.size.height
@@ -267,18 +284,37 @@ class PieceView(ScrollView):
             self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw rows of the view; what all of them share is looked up once."""
-        self._base = self.rich_style
+        """Draw rows of the view; what all of them share is looked up once.
+
+        Not through the library's cache of lines, which makes every row anew when the view moves: a
+        strip remembers what was made of it, down to the bytes for the terminal, so a row that only
+        moves costs next to nothing.
+        """
+        self._base = base = self.rich_style
         self._row_width = self.text_width
-        return super().render_lines(crop)
+        if self._blank is None or self._blank[0] != (self.size.width, base):
+            self._blank = (self.size.width, base), Strip.blank(self.size.width, base)
+        self._width = self.size.width
+        filters, background = self.get_line_filters(), self.background_colors[1]
+        top = self.scroll_offset.y
+        strips: list[Strip] = []
+        for y in crop.line_range:
+            strip = self._row(top + y)
+            for one in filters:
+                strip = strip.apply_filter(one, background)
+            strips.append(strip)
+        span = crop.column_span
+        return strips if span == (0, self.size.width) else [one.crop(*span) for one in strips]
 
     def render_line(self, y: int) -> Strip:
-        """Draw one row of the view."""
-        row = self.scroll_offset.y + y
-        width = self.size.width
-        base = self._base
-        if row >= self.layout_rows.num_rows:
-            return Strip.blank(width, base)
+        """One row of the view, as the library asks for what a click was on."""
+        return self._row(self.scroll_offset.y + y)
+
+    def _row(self, row: int) -> Strip:
+        """Draw one row of what there is."""
+        width, base = self._width, self._base
+        if row >= self.layout_rows.num_rows and self._blank is not None:
+            return self._blank[1]
         index, offset = self.layout_rows.at_row(row)
         piece = self.pieces[index]
         was_drawn = piece.is_drawn(self._row_width, self.look)

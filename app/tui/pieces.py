@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from app.tui.blocks import Block
+from app.blocks import Block
 from app.tui.code import CodeDrawing
 from app.tui.render import draw_markdown
 from app.tui.theme import Look
@@ -92,6 +92,22 @@ class Piece:
     def _with_gutter(self, row: Strip, look: Look) -> Strip:
         del look
         return Strip([Segment(" " * GUTTER), *row])
+
+
+class FoldingPiece(Piece):
+    """A title, and below it what one may unfold."""
+
+    gap = 0
+    num_title_rows = 1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more than its title is shown."""
+        raise NotImplementedError
+
+    def toggle(self) -> None:
+        """Unfold or fold this one."""
+        raise NotImplementedError
 
 
 class PromptPiece(Piece):

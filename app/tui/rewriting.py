@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from app.attached import typed_message
 from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
-from app.slash import typed_text
 from app.tui.composer import Composer
 
 
@@ -32,7 +32,7 @@ class Rewriting:
         """Put a message into the box; returns what stood there, to be kept over a crash."""
         box = self._aside.box if self._aside is not None else self._composer.full_text
         self._aside = _Aside(entry, box)
-        self._composer.put(typed_text(entry.content) if entry.role == "user" else entry.content)
+        self._composer.put(typed_message(entry) if entry.role == "user" else entry.content)
         whose = "message" if entry.role == "user" else "answer"
         self._composer.show_title(
             f"your {whose}, written anew: Enter makes a branch, Esc gives up "

@@ -53,6 +53,7 @@ class Seat:
         self._recorder = recorder
         self.info: EngineInfo | None = None
         self.token_texts: Callable[[Sequence[int]], list[str]] = lambda ids: [""] * len(ids)
+        self.text_tokens: Callable[[str], int] = lambda _: 0
         self.load: LoadProgressed | None = None
         self.switch: Switch | None = None
         """Another profile that is wanted, until it is there or was given up."""
@@ -110,7 +111,7 @@ class Seat:
     def _opened(self, event: EngineOpened, *, has_messages: bool) -> Change:
         before, info = self.info, event.info
         self._is_loading = False
-        self.info, self.token_texts = info, event.token_texts
+        self.info, self.token_texts, self.text_tokens = info, event.token_texts, event.text_tokens
         notices: list[Notice] = []
         if self.switch is not None:
             self._live.rebase(self.switch.plan.sources)
@@ -125,6 +126,7 @@ class Seat:
     def _went_back(self, event: SwitchFailed) -> Change:
         name = self.switch.name if self.switch is not None else "the other profile"
         self.info, self.token_texts = event.info, event.opened.token_texts
+        self.text_tokens = event.opened.text_tokens
         self._is_loading, self.switch = False, None
         is_wanted = isinstance(event.error, CancelledError)
         why = "" if is_wanted else f"{_sentence(event.error)}\n"

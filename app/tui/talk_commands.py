@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
+from app.attached import mention_of, read_file
+from app.copied_text import text_meant
 from app.live import LiveSettings
 from app.tui.answer import THINKING_MODES
 from app.tui.conversation import Conversation
-from app.tui.copied_text import text_meant
 from app.tui.screens.history import HistoryScreen
 from app.tui.window import Window
+from engine.errors import RequestError
 
 
 class TalkCommands:
@@ -22,6 +24,7 @@ class TalkCommands:
             "now": self._now,
             "history": self._history,
             "find": window.find,
+            "read": self._read,
             "copy": self._copy,
             "pager": self._pager,
             "thoughts": self._thoughts,
@@ -46,11 +49,20 @@ class TalkCommands:
         self._window.history.add(self._window.composer.take())
         self._window.composer.put(prompt)
 
+    def _read(self, argument: str) -> None:
+        if not argument:
+            raise RequestError("Say which file: /read PATH.", "@PATH in a message does the same.")
+        mention = mention_of(read_file(argument).name)
+        box = self._window.composer
+        before = box.text[-1:]
+        box.move_cursor(box.document.end)
+        box.insert(f"{' ' if before.strip() else ''}{mention} ")
+
     def _copy(self, argument: str) -> None:
-        self._window.copy_text(text_meant(self._chat.session, argument))
+        self._window.outside.copy(text_meant(self._chat.session, argument))
 
     def _pager(self, argument: str) -> None:
-        self._window.read_outside(text_meant(self._chat.session, argument))
+        self._window.outside.read(text_meant(self._chat.session, argument))
 
     def _thoughts(self, argument: str) -> None:
         now = THINKING_MODES.index(self._live.settings.chat.show_thinking)

@@ -7,6 +7,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import BindingType
+from textual.geometry import Region
 from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
@@ -15,7 +16,7 @@ from app.tui.answer import ThinkingPiece
 from app.tui.find import Finder
 from app.tui.keymap import TRANSCRIPT_BINDINGS
 from app.tui.piece_view import PieceView
-from app.tui.pieces import GUTTER, Piece
+from app.tui.pieces import GUTTER, FoldingPiece, Piece
 from app.tui.theme import Look
 
 FOUND = Style(bold=True, underline=True)
@@ -51,6 +52,7 @@ class Transcript(PieceView, can_focus=True):
     def __init__(self, look: Look, **options: str) -> None:
         super().__init__(look, **options)
         self._cursor: Piece | None = None
+        self._selection: Selection | None = None
         self.finder = Finder()
 
     @property
@@ -126,11 +128,11 @@ class Transcript(PieceView, can_focus=True):
         self.post_message(self.PagerRequested(self._cursor))
 
     def action_unfold(self) -> None:
-        """Fold or unfold the thinking under the cursor."""
-        if isinstance(self._cursor, ThinkingPiece):
+        """Fold or unfold the thinking or the file under the cursor."""
+        if isinstance(self._cursor, FoldingPiece):
             self._toggle(self._cursor)
 
-    def _toggle(self, piece: ThinkingPiece) -> None:
+    def _toggle(self, piece: FoldingPiece) -> None:
         self.hold()
         piece.toggle()
         self.changed(piece)
@@ -145,7 +147,7 @@ class Transcript(PieceView, can_focus=True):
         self.settle()
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on a block; fold or unfold thinking."""
+        """Put the cursor on a block; fold or unfold it where it can be."""
         row = self.scroll_offset.y + event.y
         if row >= self.layout_rows.num_rows:
             return
@@ -154,7 +156,7 @@ class Transcript(PieceView, can_focus=True):
         if piece.is_selectable:
             self._cursor = piece
             self.refresh()
-        if isinstance(piece, ThinkingPiece):
+        if isinstance(piece, FoldingPiece):
             self._toggle(piece)
 
     def on_blur(self) -> None:
@@ -199,8 +201,13 @@ class Transcript(PieceView, can_focus=True):
 
     # selection with the mouse
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw rows of the view; the selection is looked up once."""
+        self._selection = self.text_selection
+        return super().render_lines(crop)
+
     def _selected(self, strip: Strip, row: int) -> Strip:
-        selection = self.text_selection
+        selection = self._selection
         span = selection.get_span(row) if selection is not None else None
         if span is None:
             return strip

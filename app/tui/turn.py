@@ -3,7 +3,7 @@
 It is on disk before it is shown complete. Knows no queue and no key.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from app.sessions.session import Session
 from app.sessions.tree import REFUSED
@@ -12,7 +12,7 @@ from app.tui.answer_view import AnswerView
 from app.tui.pieces import NoticePiece
 from app.tui.worker import TurnFailed, WorkerEvent
 from engine.records import TurnRecord
-from engine.types import TextArrived, TurnEnded
+from engine.types import RoundEnded, TextArrived, TurnEnded
 
 
 class Turn:
@@ -24,6 +24,7 @@ class Turn:
         before: the end of the branch before the person asked.
         asked: the message that is answered; empty when an earlier one is answered again.
         model: the name of who answers.
+        made_with: the settings it is made with (`MessageEntry.made_with`).
         goes_on: the answer at the end of the branch goes on, instead of a new one.
     """
 
@@ -35,13 +36,16 @@ class Turn:
         asked: str,
         *,
         model: str,
+        made_with: Mapping[str, str],
         goes_on: bool = False,
     ) -> None:
         self._session = session
         self._view = view
         self._before = before
         self._asked = asked
-        self._writer = session.go_on() if goes_on else session.start_answer(model=model)
+        self._writer = (
+            session.go_on() if goes_on else session.start_answer(model=model, made_with=made_with)
+        )
         view.belong_to(self._writer.id)
         view.begin_with(self._writer.begun)
         self._has_begun = False
@@ -62,6 +66,14 @@ class Turn:
             self._view.think(event.text, seconds)
         else:
             self._view.write(event.text)
+
+    def mark(self, event: RoundEnded) -> None:
+        """Show how the tokens of a round came, where that is wanted."""
+        self._view.mark(event.record, event.token_chars)
+
+    def take_form(self) -> None:
+        """Show the answer so far as the settings ask for."""
+        self._view.take_form()
 
     def finish(self, record: TurnRecord) -> None:
         """Keep the whole answer, then show it complete."""

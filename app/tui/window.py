@@ -10,6 +10,7 @@ from app.sessions.history import PromptHistory
 from app.tui.composer import Composer
 from app.tui.instruments.instruments import Instruments
 from app.tui.keymap import Where
+from app.tui.outside import Outside
 from app.tui.screens.help import HelpPart
 from app.tui.transcript import Transcript
 
@@ -42,24 +43,20 @@ class Window(Protocol):
         """The live figures."""
         ...
 
-    def hint(self, sentence: str) -> None:
-        """Say something for a few seconds."""
+    @property
+    def outside(self) -> Outside:
+        """Clipboard, editor and pager."""
+        ...
+
+    def hint(self, sentence: str, holds: Callable[[], bool] = ...) -> None:
+        """Say something for a few seconds, while it ``holds``."""
 
     def is_second(self, what: str, seconds: float) -> bool:
         """Whether the same thing was wanted within ``seconds``; notes it otherwise."""
         ...
 
-    def copy_text(self, text: str) -> None:
-        """Copy a text, and say which way it went."""
-
     def open_sheet(self, sheet: Screen[Any], take: Callable[[Any], None] | None = None) -> None:
         """Open a sheet over the chat; ``take`` gets what it returns."""
-
-    def read_outside(self, text: str) -> None:
-        """Read a text in the person's own pager."""
-
-    def edit_outside(self) -> None:
-        """Write the message in the person's own editor."""
 
     def rewrite(self, entry: MessageEntry) -> None:
         """Have an earlier message written anew, as a branch."""

@@ -12,16 +12,20 @@ from engine.model.config import ModelConfig
 from engine.model.matrix import product, products
 from engine.model.mlp import feed_forward
 from engine.model.norms import add_rms_norm, gated_rms_norm, rms_norm
+from engine.model.packed import Member
 from engine.model.round_state import RoundState
 from engine.model.taps import Taps
 from engine.model.weights import AttentionWeights, DeltaWeights, ModelWeights
 from kernels.attention.prep import attention_prep
 from kernels.attention.verify import attention_verify
+from kernels.conv.arguments import GateInputs
 from kernels.conv.op import conv_gates
+from kernels.delta.gate import GATED_FROM, OutputGate
 from kernels.delta.walk import delta_walk
 from kernels.embed.op import embed
+from kernels.linear.weight import Bf16Weight
 
-ARITHMETIC = "rows-1"
+ARITHMETIC = "rows-2"
 """How a round's layers compute beside their products; a change of any bit gets a new number."""
 
 SMALLEST_CONTEXT = 1024
@@ -108,7 +112,9 @@ def _walk(
     """Run a gated delta layer over normed rows: bf16 [T, D] -> bf16 [T, D]."""
     inputs, tree, record = state.inputs, state.inputs.tree, state.record.layer(index)
     num_rows, heads = x.shape[0], config.num_value_heads
-    raw, z, ab = delta_products(x, weights)
+    raw, z = products(x, weights.qkv, weights.z)
+    plain = plain_gates(weights)
+    ab = gates_product(x, weights) if plain is None else GateInputs(x, plain)
     q = x.new_empty((num_rows, config.num_key_heads, config.key_head_dim), dtype=torch.float32)
     v = x.new_empty((num_rows, heads, config.value_head_dim))
     beta = x.new_empty((num_rows, heads), dtype=torch.float32)
@@ -118,14 +124,18 @@ def _walk(
         inputs.parity, inputs.num_pending, inputs.pending_rows, tree.parents,
         q=q, v=v, beta=beta, overlap=shape.overlap,
     )  # fmt: skip
+    gate = OutputGate(
+        z.view(num_rows, -1, config.value_head_dim), weights.norm, config.rms_norm_eps
+    )
     out = delta_walk(
         q, v, beta, state.recurrent[index], record,
         inputs.parity, inputs.num_pending, inputs.pending_rows, tree.saves, tree.restores,
-        out=torch.empty_like(v), overlap=shape.overlap,
+        out=torch.empty_like(v), gate=gate if num_rows >= GATED_FROM else None,
+        overlap=shape.overlap,
     )  # fmt: skip
-    z = z.view(num_rows, -1, config.value_head_dim)
-    normed = gated_rms_norm(out, z, weights.norm, config.rms_norm_eps, overlap=shape.overlap)
-    return product(normed.view(num_rows, -1), weights.out)
+    if num_rows < GATED_FROM:
+        out = gated_rms_norm(out, gate.z, gate.weight, gate.eps, overlap=shape.overlap)
+    return product(out.view(num_rows, -1), weights.out)
 
 
 def delta_products(
@@ -133,10 +143,28 @@ def delta_products(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Multiply rows to raw channels, the output's gate, and a | b beside each other."""
     raw, z = products(x, weights.qkv, weights.z)
+    return raw, z, gates_product(x, weights)
+
+
+def gates_product(x: torch.Tensor, weights: DeltaWeights) -> torch.Tensor:
+    """Multiply rows to a | b beside each other: bf16 [T, D] -> bf16 [T, 2 H]."""
     a, b = products(x, weights.a, weights.b)
     if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr():
-        return raw, z, torch.cat((a, b), -1)
-    return raw, z, a.as_strided((a.shape[0], a.shape[1] + b.shape[1]), a.stride())
+        return torch.cat((a, b), -1)
+    return a.as_strided((a.shape[0], a.shape[1] + b.shape[1]), a.stride())
+
+
+def plain_gates(weights: DeltaWeights) -> torch.Tensor | None:
+    """Return a over b as bf16 [2 H, D or wider] where they are held so, else None.
+
+    So small a product is computed where its result is used: a launch of its own reads a megabyte
+    and takes longer to start than to read.
+    """
+    a, b = weights.a, weights.b
+    if not (isinstance(a, Member) and isinstance(b, Member) and a.whole is b.whole):
+        return None
+    whole = a.whole.weight
+    return whole.values if isinstance(whole, Bf16Weight) else None
 
 
 def _attend(
@@ -150,16 +178,17 @@ def _attend(
 ) -> torch.Tensor:
     """Run an attention layer over normed rows: bf16 [T, D] -> bf16 [T, D]."""
     inputs, tree, width = state.inputs, state.inputs.tree, config.head_dim
-    keys, values = state.kv.keys[index], state.kv.values[index]
+    store = state.kv.layer(index)
     both, key, value = products(x, weights.q, weights.k, weights.v)
     query = x.new_empty((x.shape[0], config.num_heads, width))
     attention_prep(
         both, key, value, weights.q_norm, weights.k_norm, *tables, inputs.start, tree.depths,
-        keys, values, out=query, eps=config.rms_norm_eps, overlap=shape.overlap,
+        store.keys, store.values, out=query, eps=config.rms_norm_eps, scales=store.scales,
+        overlap=shape.overlap,
     )  # fmt: skip
     gate = both.view(x.shape[0], -1, 2 * width)[..., width:]
     mixed = attention_verify(
-        query, keys, values, gate, inputs.start, tree.depths, tree.paths,
-        max_context=shape.max_context, overlap=shape.overlap,
+        query, store.keys, store.values, gate, inputs.start, tree.depths, tree.paths,
+        max_context=shape.max_context, scales=store.scales, overlap=shape.overlap,
     )  # fmt: skip
     return product(mixed, weights.o)

@@ -110,6 +110,10 @@ class LocalEngine:
             raise RequestError("The engine is closed.", "Open the model again.")
         return self._transcript.prompt(messages, Thinking(thinking)).ids
 
+    def text_tokens(self, text: str) -> int:
+        """Number of tokens that a text is by itself; see ``engine.types.ChatEngine``."""
+        return len(self._tokenizer.encode(text, control=False))
+
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """What each id spells by itself; see ``engine.types.ChatEngine``."""
         return [self._tokenizer.decode([one], control=True) for one in token_ids]

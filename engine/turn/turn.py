@@ -173,7 +173,9 @@ class Turn:
             )  # fmt: skip
         self._notices += [verified.notice] if verified.notice else []
         yield from self._answer.arrived()
-        yield RoundEnded(record)
+        # with the first round those of the tokens before it
+        num_told = len(self.token_ids) - len(record.token_ids) if self._records[1:] else 0
+        yield RoundEnded(record, tuple(self._answer.token_chars[num_told:]))
         yield from self._raised()
 
     def _propose(self) -> Draft:

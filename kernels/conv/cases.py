@@ -9,9 +9,11 @@ import torch
 from kernels.common import domain
 from kernels.common.case import Case, Tensors
 from kernels.common.family import Family, Op
+from kernels.conv.arguments import GateInputs
 from kernels.conv.gates_reference import (
     KERNEL,
     convolve_reference,
+    gates_product_reference,
     gates_reference,
     places_of,
     tail_behind_pending_reference,
@@ -23,6 +25,7 @@ from kernels.conv.problems import (
     STEEP_GATES,
     fold_case,
     gates_case,
+    gates_of,
     prefill_case,
     run_fold,
     run_gates,
@@ -45,6 +48,9 @@ def _cases() -> tuple[Case, ...]:
         gates_case(9, DEMO, num_pending=3, parity=1),
         gates_case(5, NARROW, width=16, num_pending=32),
         gates_case(13, NARROW, width=16, num_pending=7, parity=1),
+        gates_case(1, DEMO, num_inputs=256),
+        gates_case(6, NARROW, width=16, num_pending=1, num_inputs=1024),
+        gates_case(3, NARROW, width=16, num_inputs=1500),
         prefill_case(1, DEMO),
         prefill_case(2, NARROW, width=16),
         prefill_case(17, DEMO, gates=STEEP_GATES),
@@ -60,9 +66,14 @@ def _cases() -> tuple[Case, ...]:
             gates_case(rows, heads, num_pending=rows // 2, interpreted=False)
             for rows in (1, 16, 32)
         )
+        cases.extend(
+            gates_case(rows, heads, num_pending=rows // 2, num_inputs=5120, interpreted=False)
+            for rows in (1, 4, 5, 16, 31, 32)
+        )
         cases.append(prefill_case(63, heads, interpreted=False))
     for hostile in domain.HOSTILE:
         cases.append(gates_case(6, DEMO, hostile))
+        cases.append(gates_case(2, NARROW, hostile, width=16, num_inputs=256))
         cases.append(prefill_case(6, DEMO, hostile))
     return tuple(cases)
 
@@ -81,7 +92,10 @@ def _model_gates(inputs: Tensors) -> Tensors:
     x, width = inputs["x"], int(inputs["width"])
     places = places_of(inputs["parents"][: len(x)])
     q, k, v = _heads(inputs, convolve_reference(x, inputs["weight"], tail, places, KERNEL))
-    g, beta = gates_reference(inputs["ab"], inputs["decay_rate"], inputs["dt_bias"], KERNEL)
+    ab = gates_of(inputs)
+    if isinstance(ab, GateInputs):
+        ab = gates_product_reference(ab.rows, ab.weight, KERNEL)
+    g, beta = gates_reference(ab, inputs["decay_rate"], inputs["dt_bias"], KERNEL)
     return {
         "q": unit_length(q.float(), KERNEL) * width**-0.5,
         "k": unit_length(k.float(), KERNEL),

@@ -12,6 +12,7 @@ import torch
 from torch.nn import functional
 
 from kernels.common import exact_torch
+from kernels.conv.arguments import PRODUCT_LANES
 
 LENGTH_EPS = 1e-6
 """Added to the sum of squares, inside the root, when q and k are scaled to length one."""
@@ -29,6 +30,7 @@ class Arithmetic:
         exp: the decay of a log decay.
         softplus: linear above 20.
         sigmoid: rounded to bf16 by its caller.
+        product: bf16 rows [T, K] by a bf16 weight [N, K], -> bf16 [T, N].
     """
 
     sum_rows: Function
@@ -36,6 +38,7 @@ class Arithmetic:
     exp: Function
     softplus: Function
     sigmoid: Function
+    product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def softplus_of_kernel(x: torch.Tensor) -> torch.Tensor:
@@ -53,12 +56,25 @@ def _sum_of_kernel(x: torch.Tensor) -> torch.Tensor:
     return exact_torch.sum_rows(x, 0, (x.shape[-1] - 1).bit_length())
 
 
+def _product_of_kernel(rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+    """Multiply with the bits of `gates_kernel.store_product_gates`."""
+    total = rows.new_zeros((len(rows), len(weight), PRODUCT_LANES), dtype=torch.float32)
+    pad = -rows.shape[1] % PRODUCT_LANES
+    x, w = (functional.pad(one.float(), (0, pad)) for one in (rows, weight))
+    for lanes in range(0, x.shape[1], PRODUCT_LANES):
+        part = slice(lanes, lanes + PRODUCT_LANES)
+        total = total + x[:, None, part] * w[None, :, part]
+    sums = exact_torch.sum_rows(total, 0, PRODUCT_LANES.bit_length() - 1)
+    return sums[..., 0].to(rows.dtype)
+
+
 TORCH = Arithmetic(
     sum_rows=lambda x: x.sum(-1, keepdim=True),
     silu=functional.silu,
     exp=torch.exp,
     softplus=functional.softplus,
     sigmoid=torch.sigmoid,
+    product=functional.linear,
 )
 KERNEL = Arithmetic(
     sum_rows=_sum_of_kernel,
@@ -66,6 +82,7 @@ KERNEL = Arithmetic(
     exp=exact_torch.exp,
     softplus=softplus_of_kernel,
     sigmoid=lambda x: 1.0 / (1.0 + exact_torch.exp(-x)),
+    product=_product_of_kernel,
 )
 
 
@@ -129,6 +146,13 @@ def convolve_reference(
 def unit_length(x: torch.Tensor, arithmetic: Arithmetic = TORCH) -> torch.Tensor:
     """Scale rows to length one, by the sum of squares: fp32 [..., D] -> fp32 [..., D]."""
     return x * torch.rsqrt(arithmetic.sum_rows(x * x) + LENGTH_EPS)
+
+
+def gates_product_reference(
+    rows: torch.Tensor, weight: torch.Tensor, arithmetic: Arithmetic = TORCH
+) -> torch.Tensor:
+    """Multiply rows to a | b: bf16 [T, K] by bf16 [2 H, K] or wider -> bf16 [T, 2 H]."""
+    return arithmetic.product(rows, weight[:, : rows.shape[1]])
 
 
 def gates_reference(

@@ -1,4 +1,4 @@
-"""Hold the device code of a round's convolution: one program a row and head, one a row's gates.
+"""Hold the device code of a round's convolution: one program a row and head, and some for gates.
 
 A program reads records of one half and writes the other, so programs never race; it reads nothing
 that follows from the number of rows, so a row's bits are its path's alone. Sums run over one fixed
@@ -12,41 +12,9 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from kernels.common.exact import exp, silu, sum_rows
+from kernels.common.exact import silu, sum_rows
 from kernels.common.typing import constexpr
-
-
-@triton.jit
-def softplus(x) -> tl.tensor:
-    """Compute log(1 + e^x) in fp32 by IEEE operations alone.
-
-    max(x, 0) + log(1 + z) with z = e^-|x|, and log(1 + z) = 2 atanh(s) with s = z / (2 + z) <= 1/3
-    by its series to s^15 (remainder 1.6e-9 of it). Above 20 the second term is below half a unit:
-    the result is x itself.
-    """
-    z = exp(-tl.abs(x))
-    s = tl.div_rn(z, 2.0 + z)
-    square = s * s
-    p = square * 6.6666666666666667e-02 + 7.6923076923076923e-02
-    p = p * square + 9.0909090909090909e-02
-    p = p * square + 1.1111111111111111e-01
-    p = p * square + 1.4285714285714285e-01
-    p = p * square + 0.2
-    p = p * square + 3.3333333333333333e-01
-    p = p * square + 1.0
-    return tl.where(x > 0.0, x, 0.0) + (2.0 * s) * p
-
-
-@triton.jit
-def log_decay(a, rate, bias) -> tl.tensor:
-    """Compute rate * softplus(a + bias): the logarithm of what a head keeps."""
-    return rate * softplus(a.to(tl.float32) + bias)
-
-
-@triton.jit
-def write_share(b) -> tl.tensor:
-    """Compute the sigmoid of b, rounded to bf16."""
-    return tl.div_rn(1.0, 1.0 + exp(-b.to(tl.float32))).to(tl.bfloat16)
+from kernels.conv.gates_kernel import store_gates, store_product_gates
 
 
 @triton.jit
@@ -94,9 +62,35 @@ def _row_before(
 
 
 @triton.jit
+def _load_row(
+    place, rows_ptr, stride_row, before, channels, known, OVERLAP: constexpr
+) -> tl.tensor:
+    """Load the row at a place: one of the call's, or the one before it.
+
+    Args:
+        place: int32.
+        rows_ptr: bf16 [T, C], the rows of the call.
+        stride_row: from one to the next.
+        before: where the row lies if it is none of them; with OVERLAP what lies there.
+        channels: int32 [D].
+        known: whether there are such channels.
+        OVERLAP: constexpr.
+    """
+    at = rows_ptr + place * stride_row
+    if OVERLAP:
+        row = tl.load(at + channels, mask=known & (place >= 0), other=0.0)
+        row = tl.where(place >= 0, row, before)
+    else:
+        # one load serves both sources: its address is chosen, not its result.
+        row = tl.load(tl.where(place >= 0, at, before) + channels, mask=known, other=0.0)
+    return row
+
+
+@triton.jit
 def conv_gates_kernel(
     x_ptr,  # bf16 [T, C]
-    ab_ptr,  # bf16 [T, 2 H]
+    gates_ptr,  # bf16 [T, 2 H]: a | b; or, with INPUTS, bf16 [T, INPUTS]: what they are made of
+    gates_weight_ptr,  # bf16 [2 H, INPUTS]; not read without INPUTS
     weight_ptr,  # int64 [C]: four bf16 taps
     decay_rate_ptr,  # fp32 [H]
     dt_bias_ptr,  # fp32 [H]
@@ -112,52 +106,63 @@ def conv_gates_kernel(
     v_ptr,  # bf16 [T, H, D]
     beta_ptr,  # fp32 [T, H]
     stride_x_row,
-    stride_ab_row,
+    stride_gates_row,
+    stride_gates_weight_row,
     KEY_HEADS: constexpr,
     VALUE_HEADS: constexpr,
     HEAD_LANES: constexpr,
     D: constexpr,
     PAIRS: constexpr,
     Q_SCALE: constexpr,
+    INPUTS: constexpr,
     OVERLAP: constexpr,
 ) -> None:
-    """Write one head of one row, or the gates of one row; row 0 writes the tail before it."""
+    """Write one head of one row, or its gates, or the gates of all heads of a row.
+
+    Gates come first, as a product takes longest. Row 0 writes the tail before it.
+    """
     WIDTH: constexpr = (2 * KEY_HEADS + VALUE_HEADS) * D
-    head, row = tl.program_id(0), tl.program_id(1)
-    channels = head * D + tl.arange(0, D)
-    known = channels < WIDTH
-    packed = tl.load(weight_ptr + channels, mask=known, other=0)
+    NUM_GATES: constexpr = VALUE_HEADS if INPUTS else 1
+    place, row = tl.program_id(0), tl.program_id(1)
     if OVERLAP:
         gdc_launch_dependents()
-        gdc_wait()
     parity = tl.load(parity_ptr)
-    if head == 2 * KEY_HEADS + VALUE_HEADS:
-        lanes = tl.arange(0, HEAD_LANES)
-        mask = lanes < VALUE_HEADS
-        a = tl.load(ab_ptr + row * stride_ab_row + lanes, mask=mask, other=0.0)
-        b = tl.load(ab_ptr + row * stride_ab_row + VALUE_HEADS + lanes, mask=mask, other=0.0)
-        rate = tl.load(decay_rate_ptr + lanes, mask=mask, other=0.0)
-        bias = tl.load(dt_bias_ptr + lanes, mask=mask, other=0.0)
-        decay = exp(log_decay(a, rate, bias))
-        tl.store(decay_ptr + (parity * 32 + row) * VALUE_HEADS + lanes, decay, mask=mask)
-        beta = write_share(b).to(tl.float32)
-        tl.store(beta_ptr + row * VALUE_HEADS + lanes, beta, mask=mask)
+    if place < NUM_GATES:
+        if INPUTS:
+            store_product_gates(
+                gates_ptr, gates_weight_ptr, decay_rate_ptr, dt_bias_ptr, decay_ptr, beta_ptr,
+                place, row, parity, stride_gates_row, stride_gates_weight_row,
+                INPUTS, VALUE_HEADS, OVERLAP,
+            )  # fmt: skip
+        else:
+            store_gates(
+                gates_ptr, decay_rate_ptr, dt_bias_ptr, decay_ptr, beta_ptr, row, parity,
+                stride_gates_row, VALUE_HEADS, HEAD_LANES, OVERLAP,
+            )  # fmt: skip
     else:
+        head = place - NUM_GATES
+        channels = head * D + tl.arange(0, D)
+        known = channels < WIDTH
+        packed = tl.load(weight_ptr + channels, mask=known, other=0)
         num_pending = tl.load(num_pending_ptr)
         tail_ptr = tails_ptr + (1 - parity) * (3 * WIDTH)
         last_ptr = raw_ptr + (1 - parity) * (32 * WIDTH)
-
-        newest = tl.load(x_ptr + row * stride_x_row + channels)
         one = _older(row, parents_ptr)
         two = _older(one, parents_ptr)
         three = _older(two, parents_ptr)
-        # one load serves every source: its address is chosen, not its result.
-        before_ptr = _row_before(one, tail_ptr, last_ptr, pending_rows_ptr, num_pending, WIDTH)
-        first = tl.load(tl.where(one >= 0, x_ptr + one * stride_x_row, before_ptr) + channels)
-        before_ptr = _row_before(two, tail_ptr, last_ptr, pending_rows_ptr, num_pending, WIDTH)
-        second = tl.load(tl.where(two >= 0, x_ptr + two * stride_x_row, before_ptr) + channels)
-        before_ptr = _row_before(three, tail_ptr, last_ptr, pending_rows_ptr, num_pending, WIDTH)
-        third = tl.load(tl.where(three >= 0, x_ptr + three * stride_x_row, before_ptr) + channels)
+        first = _row_before(one, tail_ptr, last_ptr, pending_rows_ptr, num_pending, WIDTH)
+        second = _row_before(two, tail_ptr, last_ptr, pending_rows_ptr, num_pending, WIDTH)
+        third = _row_before(three, tail_ptr, last_ptr, pending_rows_ptr, num_pending, WIDTH)
+        if OVERLAP:
+            # tables, tails and pending rows are older than the predecessor; x is not
+            first = tl.load(first + channels, mask=known & (one < 0), other=0.0)
+            second = tl.load(second + channels, mask=known & (two < 0), other=0.0)
+            third = tl.load(third + channels, mask=known & (three < 0), other=0.0)
+            gdc_wait()
+        newest = tl.load(x_ptr + row * stride_x_row + channels)
+        first = _load_row(one, x_ptr, stride_x_row, first, channels, known, OVERLAP)
+        second = _load_row(two, x_ptr, stride_x_row, second, channels, known, OVERLAP)
+        third = _load_row(three, x_ptr, stride_x_row, third, channels, known, OVERLAP)
 
         y = convolve(third, second, first, newest, packed)
         y32 = tl.reshape(y.to(tl.float32), (1, D))

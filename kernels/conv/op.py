@@ -14,6 +14,7 @@ from kernels.conv.arguments import (
     BF16,
     FP32,
     INT32,
+    GateInputs,
     checked_layer,
     constants_of,
     expect_contiguous,
@@ -22,6 +23,7 @@ from kernels.conv.arguments import (
 )
 from kernels.conv.gates_reference import (
     convolve_reference,
+    gates_product_reference,
     gates_reference,
     places_of,
     tail_behind_pending_reference,
@@ -34,7 +36,7 @@ FOLD_LANES = 512
 
 def conv_gates(
     x: torch.Tensor,
-    ab: torch.Tensor,
+    ab: torch.Tensor | GateInputs,
     weight: torch.Tensor,
     decay_rate: torch.Tensor,
     dt_bias: torch.Tensor,
@@ -60,7 +62,8 @@ def conv_gates(
 
     Args:
         x: bf16 [T, C], C = (2 G + H) D as q | k | v, rows contiguous, any row stride; 1 to 32 rows.
-        ab: bf16 [T, 2 H], a | b, any row stride.
+        ab: bf16 [T, 2 H], a | b, any row stride; or what they are the product of, which is then
+            multiplied in the same launch.
         weight: bf16 [C, 4], contiguous, the last tap for the row itself.
         decay_rate: fp32 [H], -exp(A_log).
         dt_bias: fp32 [H].
@@ -78,6 +81,9 @@ def conv_gates(
         beta: fp32 [T, H] to write: the bf16 sigmoid of b, widened.
         overlap: whether the launch may begin before the kernel before it has ended; changes no
             bit. Every kernel of the stream must then wait for the one before, as this one does.
+            Scalars, tables, tails and the last round's rows are read before that kernel ends:
+            what writes them must have ended before the graph, or the last kernel without
+            overlap, began.
 
     Raises:
         TypeError: a dtype is not one of those above.
@@ -86,8 +92,10 @@ def conv_gates(
     Numerics:
         Convolution: fp32 from the oldest tap on, products and sums rounded apart, -> bf16; SiLU,
         -> bf16. Length: fp32, squares summed over a fixed tree, x / sqrt(sum + 1e-6). Gates: fp32,
-        softplus linear above 20, sigmoid -> bf16. IEEE operations throughout, so the bits are
-        those of `gates_reference.KERNEL` on every GPU. A row's bits depend on its path alone.
+        softplus linear above 20, sigmoid -> bf16. A product of a | b: fp32, 512 sums side by
+        side, products and sums rounded apart, then a fixed tree; -> bf16. IEEE operations
+        throughout, so the bits are those of `gates_reference.KERNEL` on every GPU. A row's bits
+        depend on its path alone.
 
     Side effects:
         One launch on the current stream, none for no rows; safe in graph capture.
@@ -114,10 +122,14 @@ def conv_gates(
         "conv_gates", weight=weight, tails=tails, record_raw=record_raw, record_k=record_k,
         record_decay=record_decay, q=q, v=v, beta=beta,
     )  # fmt: skip
+    inputs, gates_weight, num_inputs = (
+        (ab.rows, ab.weight, axes["K"]) if isinstance(ab, GateInputs) else (ab, ab, 0)
+    )
     axes.same_device(
-        x=x, ab=ab, weight=weight, decay_rate=decay_rate, dt_bias=dt_bias, tails=tails,
-        record_raw=record_raw, record_k=record_k, record_decay=record_decay, parity=parity,
-        num_pending=num_pending, pending_rows=pending_rows, parents=parents, q=q, v=v, beta=beta,
+        x=x, ab=inputs, ab_weight=gates_weight, weight=weight, decay_rate=decay_rate,
+        dt_bias=dt_bias, tails=tails, record_raw=record_raw, record_k=record_k,
+        record_decay=record_decay, parity=parity, num_pending=num_pending,
+        pending_rows=pending_rows, parents=parents, q=q, v=v, beta=beta,
     )  # fmt: skip
     num_rows, half = axes["T"], axes["G"] * axes["D"]
     if num_rows > MAX_ROWS:
@@ -135,7 +147,10 @@ def conv_gates(
         # row by row: torch's vector loops give an element other bits at another place.
         for row, places in enumerate(places_of(parents[:num_rows]).split(1)):
             y = convolve_reference(x, weight, tail, places)[0]
-            g, share = gates_reference(ab[row], decay_rate, dt_bias)
+            of_row = inputs[row]
+            if num_inputs:
+                of_row = gates_product_reference(inputs[row : row + 1], gates_weight)[0]
+            g, share = gates_reference(of_row, decay_rate, dt_bias)
             heads = (axes["G"], axes["D"])
             q[row] = unit_length(y[:half].view(heads).float()) * axes["D"] ** -0.5
             record_k[writes, row] = unit_length(y[half : 2 * half].view(heads).float())
@@ -148,12 +163,14 @@ def conv_gates(
     from kernels.conv.kernel import conv_gates_kernel
 
     constants = constants_of("conv_gates", axes)
-    conv_gates_kernel[(2 * axes["G"] + axes["H"] + 1, num_rows)](
-        x, ab, weight.view(torch.int64), decay_rate, dt_bias, tails, record_raw, record_k,
-        record_decay, parity, num_pending, pending_rows, parents, q, v, beta,
-        x.stride(0), ab.stride(0), **constants, PAIRS=axes["D"].bit_length() - 1,
-        Q_SCALE=axes["D"] ** -0.5, OVERLAP=overlap,
-        **launch_options(warps_of(num_rows), overlap=overlap),
+    num_gates = axes["H"] if num_inputs else 1
+    conv_gates_kernel[(num_gates + 2 * axes["G"] + axes["H"], num_rows)](
+        x, inputs, gates_weight, weight.view(torch.int64), decay_rate, dt_bias, tails,
+        record_raw, record_k, record_decay, parity, num_pending, pending_rows, parents, q, v, beta,
+        x.stride(0), inputs.stride(0), gates_weight.stride(0), **constants,
+        PAIRS=axes["D"].bit_length() - 1, Q_SCALE=axes["D"] ** -0.5, INPUTS=num_inputs,
+        OVERLAP=overlap,
+        **launch_options(warps_of(num_rows, multiplies=bool(num_inputs)), overlap=overlap),
     )  # fmt: skip
 
 
@@ -212,6 +229,7 @@ def conv_fold(
     )  # fmt: skip
 
 
-def warps_of(num_rows: int) -> int:
+def warps_of(num_rows: int, *, multiplies: bool) -> int:
     """Choose the warps of a verify's programs: more while there are few. Changes no bit."""
-    return 2 if num_rows <= 4 else 1
+    few = 4 if multiplies else 2
+    return few if num_rows <= 4 else 1

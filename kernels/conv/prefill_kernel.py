@@ -7,7 +7,8 @@ import triton
 import triton.language as tl
 
 from kernels.common.typing import constexpr
-from kernels.conv.kernel import convolve, log_decay, write_share
+from kernels.conv.gates_kernel import log_decay, write_share
+from kernels.conv.kernel import convolve
 
 
 @triton.jit

@@ -13,6 +13,7 @@ from kernels.common.case import Case, Tensors, TensorSpec
 from kernels.common.compare import Tolerance
 from kernels.common.domain import Domain
 from kernels.common.round import MAX_ROWS
+from kernels.conv.arguments import GateInputs
 from kernels.conv.op import conv_fold, conv_gates
 from kernels.conv.prefill import conv_prefill
 
@@ -47,6 +48,7 @@ def _shuffled(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tenso
 CHAIN, TREE = Domain("chain", _chain), Domain("tree", _tree)
 RATE, BIAS = Domain("rate", _negative), domain.normal("bias", 2.0)
 GATES, STEEP_GATES = domain.normal("gates", 4.0), domain.normal("steep gates", 40.0)
+WEIGHTS = domain.normal("weights", 0.02)
 TAPS = domain.normal("taps", 0.5)
 ROWS = Domain("rows", _shuffled)
 
@@ -72,11 +74,17 @@ def sizes_of(rows: int, key_heads: int, value_heads: int, width: int) -> dict[st
     }
 
 
-def _layer(x: Domain, gates: Domain, width: int) -> tuple[TensorSpec, ...]:
+def _layer(
+    x: Domain, gates: Domain, width: int, *, multiplies: bool = False
+) -> tuple[TensorSpec, ...]:
     """Specify the inputs of a layer; `width` of a head tells a truth what the tensors do not."""
+    product = (
+        TensorSpec("rows", ("R", "K"), BF16, x),
+        TensorSpec("ab_weight", ("H/ab", "K"), BF16, WEIGHTS),
+    )
     return (
         TensorSpec("x", ("R", "C/D"), BF16, x),
-        TensorSpec("ab", ("R", "H/ab"), BF16, gates),
+        *(product if multiplies else (TensorSpec("ab", ("R", "H/ab"), BF16, gates),)),
         TensorSpec("weight", ("C/D", "C/taps"), BF16, TAPS),
         TensorSpec("decay_rate", ("H",), FP32, RATE),
         TensorSpec("dt_bias", ("H",), FP32, BIAS),
@@ -95,14 +103,19 @@ def gates_case(
     num_pending: int = 2,
     parity: int = 0,
     gates: Domain = GATES,
+    num_inputs: int = 0,
     interpreted: bool = True,
 ) -> Case:
-    """Make a case of conv_gates: (key heads, value heads) of a width, after pending rows."""
+    """Make a case of conv_gates: (key heads, value heads) of a width, after pending rows.
+
+    With `num_inputs` a | b are multiplied in the launch, from rows of so many inputs.
+    """
+    sizes = sizes_of(rows, *heads, width)
     return Case(
         "conv_gates",
-        sizes_of(rows, *heads, width),
+        sizes | ({"K": num_inputs} if num_inputs else {}),
         (
-            *_layer(x, gates, width),
+            *_layer(x, gates, width, multiplies=bool(num_inputs)),
             TensorSpec("raw", ("C/nodes", "C/D"), BF16, x),
             TensorSpec("parity", ("one/",), INT32, constant(parity)),
             TensorSpec("num_pending", ("one/",), INT32, constant(num_pending)),
@@ -177,6 +190,13 @@ def _half_read(values: torch.Tensor, parity: torch.Tensor) -> torch.Tensor:
     return torch.where(halves == 1 - parity, values, math.nan).contiguous()
 
 
+def gates_of(inputs: Tensors) -> torch.Tensor | GateInputs:
+    """Return a | b of a case, or what they are the product of."""
+    if "ab" in inputs:
+        return inputs["ab"]
+    return GateInputs(inputs["rows"], inputs["ab_weight"])
+
+
 def run_gates(inputs: Tensors, outputs: Tensors, *, overlap: bool = False) -> None:
     """Call conv_gates on a case's tensors, with the half that is written full of NaN."""
     parity, num_rows = inputs["parity"], inputs["x"].shape[0]
@@ -185,7 +205,7 @@ def run_gates(inputs: Tensors, outputs: Tensors, *, overlap: bool = False) -> No
     record_k = k.new_full((2, 32, *k.shape[1:]), math.nan)
     record_decay = decay.new_full((2, 32, *decay.shape[1:]), math.nan)
     conv_gates(
-        inputs["x"], inputs["ab"], inputs["weight"], inputs["decay_rate"], inputs["dt_bias"],
+        inputs["x"], gates_of(inputs), inputs["weight"], inputs["decay_rate"], inputs["dt_bias"],
         tails, raw, record_k, record_decay, parity, inputs["num_pending"], inputs["pending_rows"],
         inputs["parents"], q=outputs["q"], v=outputs["v"], beta=outputs["beta"], overlap=overlap,
     )  # fmt: skip

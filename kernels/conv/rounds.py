@@ -7,6 +7,7 @@ import torch
 
 from kernels.common.round import MAX_ROWS
 from kernels.common.tree import depth_first
+from kernels.conv.arguments import GateInputs
 from kernels.conv.op import conv_gates
 
 
@@ -36,6 +37,13 @@ class Layer:
     def rows(self, num_rows: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Draw x and ab of some rows."""
         return self.draw(num_rows, self.channels), self.draw(num_rows, 2 * self.value_heads)
+
+    def product_rows(self, num_rows: int, num_inputs: int) -> tuple[torch.Tensor, GateInputs]:
+        """Draw x of some rows, and what their a | b are the product of."""
+        weight = self.draw(2 * self.value_heads, num_inputs) * num_inputs**-0.5
+        return self.draw(num_rows, self.channels), GateInputs(
+            self.draw(num_rows, num_inputs), weight
+        )
 
 
 def small_layer(device: str, seed: int) -> Layer:
@@ -76,13 +84,18 @@ class Rounds:
         return other
 
     def verify(
-        self, x: torch.Tensor, ab: torch.Tensor, parents: tuple[int, ...], *, overlap: bool = False
+        self,
+        x: torch.Tensor,
+        ab: torch.Tensor | GateInputs,
+        parents: tuple[int, ...],
+        *,
+        overlap: bool = False,
     ) -> dict[str, torch.Tensor]:
         """Run one round, with NaN where it writes, and return what it wrote.
 
         Args:
             x: bf16 [T, C].
-            ab: bf16 [T, 2 H].
+            ab: bf16 [T, 2 H], or what makes it.
             parents: row that each row follows, -1 for row 0.
             overlap: as `conv_gates` takes it.
         """
@@ -111,7 +124,7 @@ class Rounds:
     def launch(
         self,
         x: torch.Tensor,
-        ab: torch.Tensor,
+        ab: torch.Tensor | GateInputs,
         outputs: dict[str, torch.Tensor],
         *,
         overlap: bool = False,

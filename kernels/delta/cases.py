@@ -2,10 +2,12 @@
 
 Of the walk and the fold: heads of the 27B (16 and 48), of its siblings and of the demo, 1 to 32
 rows as chain, comb and bush, 0 to 32 pending rows in either half, gates at both ends, hostile
-values. Of the prefill: see `prefill_cases.py`.
+values, outputs as they are and gated. Of the prefill: see `prefill_cases.py`.
 """
 
 from collections.abc import Iterator
+
+import torch
 
 from kernels.common import domain
 from kernels.common.case import Case
@@ -24,6 +26,17 @@ SIBLINGS = ((16, 16), (16, 32), (16, 48))
 VALUES = (domain.ZERO_ROWS, domain.TINY, domain.HUGE, domain.OUTLIERS, domain.WIDE_EXPONENTS)
 
 
+def _gated() -> Iterator[Case]:
+    for weight in (torch.bfloat16, torch.float32):
+        for num_rows in (1, 9, 32):
+            yield walk_case(num_rows, 1, 3, shape="bush", pending=1, weight=weight)
+    for value_dim in (16, 48, 64):  # 1, 3 and 4 tiles
+        yield walk_case(5, 2, 4, pending=2, key_dim=32, value_dim=value_dim, weight=torch.bfloat16)
+    for values in VALUES:
+        yield walk_case(9, 2, 4, shape="comb", pending=3, values=values, weight=torch.bfloat16)
+    yield walk_case(16, 16, 48, shape="comb", pending=8, weight=torch.bfloat16, cuda_only=True)
+
+
 def _cases() -> Iterator[Case]:
     for num_rows in (1, 2, 3, 5, 16, 32):
         for shape in ("chain", "comb", "bush") if num_rows > 2 else ("chain",):
@@ -39,6 +52,7 @@ def _cases() -> Iterator[Case]:
     for values in VALUES:
         yield walk_case(9, 2, 4, shape="comb", pending=3, values=values)
         yield walk_case(9, 2, 4, pending=3, parity=1, values=values, decays=EXTREME_DECAYS)
+    yield from _gated()
     for pending in (0, 1, 5, MAX_ROWS):
         yield fold_case(3, 2, 6, pending)
     yield fold_case(4, 16, 48, 8, cuda_only=True)

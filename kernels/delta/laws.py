@@ -5,13 +5,16 @@ from collections.abc import Iterator
 
 import torch
 
+from kernels.common import exact_torch
 from kernels.common.capture import capture
 from kernels.common.compare import different_bits
 from kernels.common.family import Law
 from kernels.common.round import MAX_ROWS
 from kernels.common.tree import TreePlan, depth_first, plan_chain, plan_tree
+from kernels.delta.gate import OutputGate, gate_reference
+from kernels.delta.model import mean_square
 from kernels.delta.problems import bush, comb
-from kernels.delta.rounds import Layer, Sizes, Tokens
+from kernels.delta.rounds import Layer, Sizes, Tokens, draw_gate
 
 NUM_ROUNDS = 8
 NUM_TREES = {"cpu": 10, "cuda": 200}
@@ -151,16 +154,50 @@ def _nan_spreads(device: str) -> str | None:
     return None
 
 
+def gated_apart(out: torch.Tensor, gate: OutputGate) -> torch.Tensor:
+    """Gate outputs that lie in memory, with the kernel's bits: IEEE operations on the CPU."""
+    host = OutputGate(gate.z.cpu(), gate.weight.cpu(), gate.eps)
+    return gate_reference(out.cpu(), host, mean_square, exact_torch.silu).to(out.device)
+
+
+def _gate_differs(device: str) -> str | None:
+    """Compare walks that end in a gate with walks and a gate apart, with and without overlap."""
+    for sizes in (Sizes(2, 6), Sizes(16, 48), Sizes(1, 3, 32, 48)):
+        generator = torch.Generator().manual_seed(sizes.heads)
+        for num_rows in (1, 2, 4, 5, 8, 9, 16, 32):
+            layer = Layer(sizes, device)
+            layer.verify(Tokens.draw(MAX_ROWS, sizes, device, generator), comb(MAX_ROWS))
+            layer.accept(comb(MAX_ROWS).paths[-1])
+            tokens = Tokens.draw(num_rows, sizes, device, generator)
+            gate = draw_gate(num_rows, sizes, device, generator)
+            layer.load(bush(num_rows))
+            layer.write(tokens)
+            apart = layer.copy()
+            apart.load(bush(num_rows))
+            want = gated_apart(apart.walk(tokens), gate)
+            for overlap in (False, True):
+                gated = layer.copy()
+                gated.load(bush(num_rows))
+                got = gated.walk(tokens, gate=gate, overlap=overlap)
+                fault = different_bits(got, want, OUT)
+                fault = fault or different_bits(gated.state, apart.state, STATE)
+                pairs = gated.written_u(num_rows), apart.written_u(num_rows)
+                if fault := fault or different_bits(*pairs, OUT):
+                    return f"{num_rows} rows, {sizes}, overlap {overlap}: {fault}"
+    return None
+
+
 def _overlap_differs(device: str) -> str | None:
     """Compare two walks, the second of the first's outputs, with overlap, in a graph and out."""
     first, tokens = _played(device)
     second, _ = _played(device)
+    gate = draw_gate(16, _sizes(device), device, torch.Generator().manual_seed(9))
     middle, out = torch.empty_like(tokens.v), torch.empty_like(tokens.v)
     chained = Tokens(tokens.q, tokens.k, middle, tokens.beta, tokens.decay)
     states = first.state.clone(), second.state.clone()
 
     def run(overlap: bool) -> None:
-        first.walk(tokens, middle, overlap=overlap)
+        first.walk(tokens, middle, gate, overlap=overlap)
         second.walk(chained, out, overlap=overlap)
 
     run(False)
@@ -213,5 +250,6 @@ LAWS = (
     Law("a walk folds what a fold does", _own_fold_differs),
     Law("a NaN stays in its column and behind its row", _nan_spreads),
     Law("overlap changes no bit, in a graph or out", _overlap_differs, cuda_only=True),
+    Law("a gated walk is a walk and its gate", _gate_differs, cuda_only=True),
     Law("one graph serves every tree, half and commit", _graph_differs, cuda_only=True),
 )

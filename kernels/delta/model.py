@@ -9,6 +9,8 @@ import torch
 
 from kernels.common import exact_torch
 from kernels.common.case import Tensors
+from kernels.delta.gate import gate_reference
+from kernels.delta.problems import gate_of
 from kernels.delta.tile import KEY_STRIDE
 
 LANES = 8
@@ -56,7 +58,10 @@ def model_walk(inputs: Tensors) -> Tensors:
         record_u[half, row] = u
         if (slot := int(inputs["saves"][row])) >= 0:
             kept[slot] = walked
-    return {"out": torch.stack(outs), "state_out": state, "record_u_out": record_u}
+    out, gate = torch.stack(outs), gate_of(inputs)
+    if gate is not None:
+        out = gate_reference(out, gate, mean_square, exact_torch.silu)
+    return {"out": out, "state_out": state, "record_u_out": record_u}
 
 
 def model_fold(inputs: Tensors) -> Tensors:
@@ -69,6 +74,12 @@ def model_fold(inputs: Tensors) -> Tensors:
 
 
 _RECORD = ("record_k", "record_u", "record_decay")
+
+
+def mean_square(x: torch.Tensor) -> torch.Tensor:
+    """Average squares in the kernel's order: fp32 [..., E] -> [..., 1]."""
+    levels = (x.shape[-1] - 1).bit_length()
+    return exact_torch.sum_rows(x * x, folds=0, pairs=levels) / x.shape[-1]
 
 
 def dot(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ from kernels.common.domain import Domain
 from kernels.common.round import MAX_ROWS
 from kernels.common.tree import TreePlan, depth_first, plan_chain, plan_tree
 from kernels.delta.fold import delta_fold
+from kernels.delta.gate import OutputGate
 from kernels.delta.record import DeltaRecord
 from kernels.delta.walk import delta_walk
 
@@ -42,6 +43,9 @@ def _planned(parents: Sequence[int]) -> TreePlan:
     return plan_tree([-1, *(place[parents[row]] for row in order[1:])])
 
 
+EPS = 1e-6
+"""Added to the mean square of a head's outputs."""
+
 PLANS = {"chain": plan_chain, "comb": comb, "bush": bush}
 
 
@@ -57,6 +61,7 @@ def walk_case(
     value_dim: int = 128,
     values: Domain = domain.NORMAL,
     decays: Domain | None = None,
+    weight: torch.dtype | None = None,
     cuda_only: bool = False,
 ) -> Case:
     """Make a case of delta_walk.
@@ -72,6 +77,7 @@ def walk_case(
         value_dim: E.
         values: of v and the state.
         decays: what rows leave of the state; None for a gate's usual values.
+        weight: of the norm before the output's gate; None walks without a gate.
         cuda_only: too large for a CPU.
     """
     plan, decays = PLANS[shape](num_rows), decays or DECAYS
@@ -89,6 +95,7 @@ def walk_case(
             *_pending(pending, parity),
             TensorSpec("saves", ("rows/32",), torch.int32, _listed(plan.saves)),
             TensorSpec("restores", ("rows/32",), torch.int32, _listed(plan.restores)),
+            *(() if weight is None else _gate(weight)),
         ),
         (
             TensorSpec("out", ("R", "H", "E"), torch.bfloat16),
@@ -98,7 +105,7 @@ def walk_case(
         TOLERANCE,
         interpreted=False,
         cuda_only=cuda_only,
-        note=f"{shape} P={pending} parity={parity} {decays.name}",
+        note=f"{shape} P={pending} parity={parity} {decays.name}{' gated' if weight else ''}",
     )
 
 
@@ -153,8 +160,16 @@ def run_walk(inputs: Tensors, outputs: Tensors, *, overlap: bool = False) -> Non
         inputs["saves"],
         inputs["restores"],
         out=outputs["out"],
+        gate=gate_of(inputs),
         overlap=overlap,
     )
+
+
+def gate_of(inputs: Tensors) -> OutputGate | None:
+    """Return what follows the walk of a case, if anything does."""
+    if "z" not in inputs:
+        return None
+    return OutputGate(inputs["z"], inputs["norm_weight"], EPS)
 
 
 def run_fold(inputs: Tensors, outputs: Tensors) -> None:
@@ -174,6 +189,13 @@ def run_fold(inputs: Tensors, outputs: Tensors) -> None:
 def _no_raw(like: torch.Tensor) -> torch.Tensor:
     """Make a record's raw rows of no channels: neither function looks at them."""
     return like.new_empty((*like.shape[:-2], 0), dtype=torch.bfloat16)
+
+
+def _gate(weight: torch.dtype) -> tuple[TensorSpec, ...]:
+    return (
+        TensorSpec("z", ("R", "H", "E"), torch.bfloat16, domain.normal("gates", 2.0)),
+        TensorSpec("norm_weight", ("E",), weight, domain.NORMAL),
+    )
 
 
 def _record(layers: tuple[str, ...], decays: Domain) -> tuple[TensorSpec, ...]:

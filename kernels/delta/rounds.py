@@ -8,7 +8,8 @@ import torch
 from kernels.common.round import MAX_ROWS
 from kernels.common.tree import TreePlan, TreeTables, plan_chain
 from kernels.delta.fold import delta_fold
-from kernels.delta.problems import BETAS, DECAYS
+from kernels.delta.gate import OutputGate
+from kernels.delta.problems import BETAS, DECAYS, EPS
 from kernels.delta.record import DeltaRecord
 from kernels.delta.walk import delta_walk
 
@@ -49,6 +50,14 @@ class Tokens:
         """Return one row alone."""
         parts = (self.q, self.k, self.v, self.beta, self.decay)
         return Tokens(*(part[index : index + 1].contiguous() for part in parts))
+
+
+def draw_gate(num_rows: int, sizes: Sizes, device: str, generator: torch.Generator) -> OutputGate:
+    """Draw a gate of rows as a fused product gives it: a part of wider rows."""
+    shape = (num_rows, sizes.heads + 1, sizes.value_dim)
+    z = 2.0 * torch.randn(shape, generator=generator)
+    weight = torch.randn(sizes.value_dim, generator=generator)
+    return OutputGate(z.bfloat16().to(device)[:, 1:], weight.bfloat16().to(device), EPS)
 
 
 class Layer:
@@ -101,7 +110,12 @@ class Layer:
         record.u[half, :rows] = torch.nan
 
     def walk(
-        self, tokens: Tokens, out: torch.Tensor | None = None, *, overlap: bool = False
+        self,
+        tokens: Tokens,
+        out: torch.Tensor | None = None,
+        gate: OutputGate | None = None,
+        *,
+        overlap: bool = False,
     ) -> torch.Tensor:
         """Walk the rows of the loaded plan; their keys and decays were written."""
         out = torch.full_like(tokens.v, torch.nan) if out is None else out
@@ -117,6 +131,7 @@ class Layer:
             self.tables.saves,
             self.tables.restores,
             out=out,
+            gate=gate,
             overlap=overlap,
         )
 

@@ -4,8 +4,10 @@ There is one order of every sum (`walk.cu`) and no choice changes it: the bits a
 launch on every GPU.
 """
 
+from kernels.common.round import MAX_ROWS
+
 COLUMNS = 16
-"""Columns of a head's state that one warp, and so one block, keeps in registers."""
+"""Columns of a head's state that one warp keeps in registers."""
 
 STAGES = 4
 """Rows of a warp's two rings in shared memory, as in walk_ring.cuh."""
@@ -16,12 +18,39 @@ KEY_STRIDE = 32
 MAX_KEY_DIM = 128
 """Largest D: a lane keeps D / 2 numbers of the state, and as many again of keys and queries."""
 
+MAX_GATED_DIM = 128
+"""Largest E of a walk that ends in a gate: the blocks of a head are one cluster, of at most 8."""
+
 WARP = 32
 
 
-def macros(key_dim: int, value_dim: int) -> dict[str, int]:
+FEW_ROWS = 6
+"""Rows up to which a gated head is one block where its kept states find room."""
+
+MOST_WARPS = {9: (8, 4), 12: (1, 1)}
+"""Warps of a gated block at most, of few rows and of more, by major compute capability. In one
+block outputs meet without a cluster, and the next product has the other multiprocessors; of more
+rows its warps would crowd one, and four fill its schedulers evenly wherever a cluster's blocks
+land. 99 KiB hold the kept states of one warp."""
+
+
+def warps_of(num_rows: int, value_dim: int, capability: tuple[int, int], *, gated: bool) -> int:
+    """Return the warps of a block, which divide the tiles of a head. Changes no bit."""
+    if not gated:
+        return 1  # they have nothing to tell each other
+    tiles, most = value_dim // COLUMNS, MOST_WARPS[capability[0]][num_rows > FEW_ROWS]
+    return max(warps for warps in range(1, most + 1) if tiles % warps == 0)
+
+
+def macros(key_dim: int, value_dim: int, warps: int, *, gated: bool) -> dict[str, int]:
     """Return the compile-time constants of walk.cu for heads of D keys and E values."""
-    return {"KEY_DIM": key_dim, "VALUE_DIM": value_dim}
+    return {
+        "KEY_DIM": key_dim,
+        "VALUE_DIM": value_dim,
+        "WARPS": warps,
+        "GATED": int(gated),
+        "HELD_BYTES": held_bytes(key_dim, value_dim, warps, gated=gated),
+    }
 
 
 def fits(key_dim: int, value_dim: int) -> bool:
@@ -31,7 +60,7 @@ def fits(key_dim: int, value_dim: int) -> bool:
 
 
 def num_tiles(heads: int, value_dim: int) -> int:
-    """Return the tiles of a layer, one block each."""
+    """Return the tiles of a layer, one warp each."""
     return heads * value_dim // COLUMNS
 
 
@@ -44,15 +73,19 @@ def most_kept(num_rows: int) -> int:
     return max(0, (num_rows + 1).bit_length() - 2)
 
 
-def kept_bytes(num_rows: int, key_dim: int) -> int:
-    """Return the dynamic shared memory of a block: fp32 tiles for the states kept."""
-    return most_kept(num_rows) * key_dim * COLUMNS * 4
+def held_bytes(key_dim: int, value_dim: int, warps: int, *, gated: bool) -> int:
+    """Return the shared memory of a block beside kept states: rings, and what a gate needs.
 
-
-def shared_bytes(num_rows: int, key_dim: int) -> int:
-    """Return all shared memory of a block: with the rings of pending rows and of rows.
-
-    A pending row is k and 16 values of u, a row k, q and 16 values of v in bf16.
+    A pending row is k and 16 values of u, a row k, q and 16 values of v in bf16. For a gate every
+    row holds 16 outputs and 16 values of z a warp, and a sum a tile; a barrier fills 16 bytes.
     """
     slot = 4 * (key_dim + COLUMNS) + 4 * 2 * key_dim + 2 * COLUMNS
-    return kept_bytes(num_rows, key_dim) + STAGES * slot
+    part = MAX_ROWS * 2 * 2 * COLUMNS
+    head = MAX_ROWS * 4 * (value_dim // COLUMNS) + 16
+    return warps * STAGES * slot + (warps * part + head if gated else 0)
+
+
+def shared_bytes(num_rows: int, key_dim: int, value_dim: int, warps: int, *, gated: bool) -> int:
+    """Return all shared memory of a block: with an fp32 tile a warp for each state kept."""
+    kept = warps * most_kept(num_rows) * key_dim * COLUMNS * 4
+    return held_bytes(key_dim, value_dim, warps, gated=gated) + kept

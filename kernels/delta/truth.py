@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 
 from kernels.common.case import Tensors
+from kernels.delta.problems import gate_of
 
 UNIT = 1.01 * 2.0**-24
 """Largest relative error of one fp32 rounding, with 1 % for errors of second order."""
@@ -52,9 +53,10 @@ def truth_walk(inputs: Tensors) -> Tensors:
         record_u[half, row], u_slack[half, row] = u, u_error
         outs.append(out)
         slacks.append(out_error + BF16_UNIT * (out.abs() + out_error) + SUBNORMAL)
+    out, out_slack = _gated(inputs, torch.stack(outs), torch.stack(slacks))
     return {
-        "out": torch.stack(outs),
-        "out_slack": torch.stack(slacks),
+        "out": out,
+        "out_slack": out_slack,
         "state_out": base.state,
         "state_out_slack": base.error[:, None, :].expand_as(base.state),
         "record_u_out": record_u,
@@ -114,6 +116,30 @@ def _step(
     met = k_length * q_length * (u.abs() + u_error)
     out_error = q_length * moved + (of_sum + 2 * UNIT) * (asked + met) + SUBNORMAL
     return Behind(state, error), u, u_error, out, out_error
+
+
+def _gated(
+    inputs: Tensors, out: torch.Tensor, slack: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Norm and gate outputs that are off by at most their slack: the result and its error.
+
+    rms = sqrt(mean(o^2) + eps) is the length of a vector, so it moves by at most the length of what
+    o moves by over sqrt(E), and never below sqrt(eps). Then come three roundings to bf16 (two
+    where the weight is fp32) and at most 30 of fp32 steps.
+    """
+    gate = gate_of(inputs)
+    if gate is None:
+        return out, slack
+    z, weight = gate.z.double(), gate.weight.double()
+    rms = (out.square().mean(-1, keepdim=True) + gate.eps).sqrt()
+    moved = slack.norm(dim=-1, keepdim=True) / out.shape[-1] ** 0.5
+    least = (rms - moved).clamp(min=gate.eps**0.5)
+    normed = out / rms
+    error = slack / least + normed.abs() * moved / least
+    factor = weight * z * torch.sigmoid(z)
+    rounded = 1 - (1 - BF16_UNIT) ** 3 + 30 * UNIT
+    size = (normed.abs() + error) * factor.abs()
+    return normed * factor, error * factor.abs() + 1.02 * rounded * size + SUBNORMAL
 
 
 def _folded(inputs: Tensors, state: torch.Tensor) -> Behind:

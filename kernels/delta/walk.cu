@@ -7,7 +7,11 @@
 //
 // The order of every sum is fixed by the layout: a lane adds its keys in two chains (even and odd
 // keys), then the chains, then the eight lanes of a column by exchanges over 1, 2 and 4 lanes.
+//
+// With a gate the blocks of a head, of WARPS warps, are a cluster: outputs wait in shared memory until the head's
+// mean square is known (walk_gate.cuh).
 #include "walk_fold.cuh"
+#include "walk_gate.cuh"
 
 // `WalkArguments` of walk_launch.py has the same fields in the same order.
 struct Walk {
@@ -19,12 +23,8 @@ struct Walk {
   const int* saves;        // [32]
   const int* restores;     // [32]
   Record record;
-  int rows, key_heads, value_heads, overlap;
-};
-
-// A lane's columns in bf16.
-struct alignas(2 * COLUMNS) Halves {
-  __nv_bfloat16 at[COLUMNS];
+  Gate gate;               // not read without GATED
+  int rows, key_heads, value_heads, slots, overlap;
 };
 
 struct Row {
@@ -81,7 +81,8 @@ __device__ __forceinline__ float product(const float (&x)[KEYS], const float (&y
   return over_lanes(__fadd_rn(even, odd));
 }
 
-__device__ __forceinline__ void write_row(const Walk& p, int half, int index, const Place& at,
+// `held` takes the output where a gate follows: the warp's columns of all rows.
+__device__ __forceinline__ void write_row(const Walk& p, __nv_bfloat16* held, int half, int index, const Place& at,
                                           const float (&u)[COLUMNS], const float (&o)[COLUMNS]) {
   const size_t head = static_cast<size_t>(index) * p.value_heads + at.head;
   float* const to = p.record.u + (static_cast<size_t>(half) * p.value_heads + head) * VALUE_DIM + at.column;
@@ -89,7 +90,9 @@ __device__ __forceinline__ void write_row(const Walk& p, int half, int index, co
   Halves rounded;
 #pragma unroll
   for (int c = 0; c < COLUMNS; ++c) rounded.at[c] = __float2bfloat16_rn(o[c]);
-  *reinterpret_cast<Halves*>(p.out + head * VALUE_DIM + at.column) = rounded;
+  __nv_bfloat16* const out = GATED ? held + index * TILE_COLUMNS + at.column - at.first_column
+                                      : p.out + head * VALUE_DIM + at.column;
+  *reinterpret_cast<Halves*>(out) = rounded;
 }
 
 // A lane keeps and finds its own part of a tile: no lane reads what another wrote.
@@ -107,37 +110,53 @@ __device__ __forceinline__ void recall(Tile& s, const Values* from) {
   for (int i = 0; i < KEYS; ++i) load_values(s[i], from + i * 32);
 }
 
-// One warp a block, as warps share nothing. Dynamic shared memory: the tiles kept, [slots, KEYS, 32].
-extern "C" __global__ void __launch_bounds__(32) delta_walk(const __grid_constant__ Walk p) {
-  extern __shared__ Values kept[];
-  __shared__ Rings rings;
-  const int lane = threadIdx.x;
-  const Place at = place_of(blockIdx.x, lane, p.value_heads / p.key_heads);
+// Dynamic shared memory of a block: rings [WARPS], for a gate parts [WARPS] and the head, and the
+// tiles that its warps keep, [WARPS, slots, KEYS, 32].
+static_assert(WARPS * sizeof(Rings) + (GATED ? WARPS * sizeof(Part) + sizeof(Head) : 0) == HELD_BYTES,
+              "tile.py counts a block's memory otherwise");
+
+// Warps share nothing before the gate.
+extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta_walk(const __grid_constant__ Walk p) {
+  extern __shared__ Rings rings_of_all[];
+  Part* const parts = reinterpret_cast<Part*>(rings_of_all + WARPS);
+  Head& head = *reinterpret_cast<Head*>(parts + WARPS);
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  Values* const kept = reinterpret_cast<Values*>(reinterpret_cast<char*>(rings_of_all) + HELD_BYTES) +
+                       warp * p.slots * KEYS * 32;
+  Rings& rings = rings_of_all[warp];
+  Part& own = parts[warp];
+  const Place at = place_of(blockIdx.x * WARPS + warp, lane, p.value_heads / p.key_heads);
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  if constexpr (GATED) set_up_gate(head, p.rows);
 
   // all of this is older than the predecessor
   const int parity = *p.record.parity, pending = *p.record.num_pending;
   const int pending_row = p.record.pending_rows[lane], save = p.saves[lane], restore = p.restores[lane];
+  float weight[COLUMNS];
+  load_weight(weight, p.gate, at);
   Tile s;
   load_tile(s, p.state, at);
   const int half = parity * MAX_ROWS;
   const Pending rest{p.record, MAX_ROWS - half, pending, pending_row, p.key_heads, p.value_heads};
   fetch_first_pending(rings.pending, rest, at, lane);
-  if (!p.overlap)
+  if (!p.overlap) {
+    fetch_gate(own, p.gate, p.rows, at, lane);
     for (int i = 0; i < AHEAD; ++i) fetch_row(rings.rows, p, half, i, at, lane);
+  }
   if (pending > 0) {
     fold(s, rings.pending, rest, at, lane);
     store_tile(s, p.state, at);
   }
   if (p.overlap) {
     asm volatile("griddepcontrol.wait;" ::: "memory");
+    fetch_gate(own, p.gate, p.rows, at, lane);
     for (int i = 0; i < AHEAD; ++i) fetch_row(rings.rows, p, half, i, at, lane);
   }
 
   const unsigned saved = __ballot_sync(ALL, save >= 0), restored = __ballot_sync(ALL, restore >= 0);
-  const bool own = lane < p.rows;
-  const float betas = own ? p.beta[lane * p.value_heads + at.head] : 0.0f;
-  const float decays = own ? p.record.decay[(half + lane) * p.value_heads + at.head] : 0.0f;
+  const bool mine = lane < p.rows;
+  const float betas = mine ? p.beta[lane * p.value_heads + at.head] : 0.0f;
+  const float decays = mine ? p.record.decay[(half + lane) * p.value_heads + at.head] : 0.0f;
   Row now, next;
   wait_for_groups<AHEAD - 1>();
   take_row(next, rings.rows, 0, at);
@@ -160,9 +179,10 @@ extern "C" __global__ void __launch_bounds__(32) delta_walk(const __grid_constan
     advance(s, decay, now.k, u);
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c) o[c] = __fmaf_rn(met, u[c], __fmul_rn(decay, over_lanes(asked[c])));
-    if (at.key == 0) write_row(p, half, i, at, u, o);
+    if (at.key == 0) write_row(p, own.outputs, half, i, at, u, o);
     if (saved >> i & 1) keep(kept_part(kept, __shfl_sync(ALL, save, i), lane), s);
   }
+  if constexpr (GATED) write_gated(p.out, head, own, p.gate, weight, p.rows, p.value_heads, at, lane);
 }
 
 // `FoldArguments` of walk_launch.py. Pointers are those of layer 0; layers follow one another.

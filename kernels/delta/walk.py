@@ -4,6 +4,7 @@ import torch
 
 from kernels.common.expect import Axes
 from kernels.common.round import MAX_ROWS
+from kernels.delta.gate import OutputGate, expect_gate
 from kernels.delta.record import DeltaRecord
 from kernels.delta.tile import COLUMNS, KEY_STRIDE, MAX_KEY_DIM, fits
 from kernels.delta.walk_launch import launch_walk
@@ -23,6 +24,7 @@ def delta_walk(
     restores: torch.Tensor,
     *,
     out: torch.Tensor,
+    gate: OutputGate | None = None,
     overlap: bool = False,
 ) -> torch.Tensor:
     """Fold the pending rows into the state, then walk a tree of rows from there.
@@ -45,6 +47,7 @@ def delta_walk(
         saves: int32 [32], `TreeTables.saves` of a plan of T rows.
         restores: int32 [32], `TreeTables.restores`.
         out: bf16 [T, H, E] to write into, contiguous.
+        gate: normalise the outputs head by head and gate them; None writes them as they are.
         overlap: start before the previous kernel of the stream has ended, and let the next one
             start early (programmatic dependent launch). Changes no bit. The state, the pending
             rows, the tables and the three scalars are read before that kernel ends: whatever
@@ -62,7 +65,8 @@ def delta_walk(
     Numerics:
         fp32 with fused multiply-adds in the order that walk.cu describes:
         u = beta (v - decay S'k), out = decay S'q + (k.q) u, S <- decay S + k u'. One rounding of
-        the output to bf16. On a CPU the operations of `delta_step_reference`.
+        the output to bf16; with a gate what `OutputGate` says follows, from that rounded output.
+        On a CPU the operations of `delta_step_reference`.
 
     Side effects:
         One launch on the current stream; safe in capture after a first call has compiled and
@@ -90,6 +94,8 @@ def delta_walk(
         "saves": saves, "restores": restores,
     }  # fmt: skip
     expect_whole(axes, name, tensors)
+    if gate is not None:
+        expect_gate(axes, name, gate, q)
     if not 1 <= q.shape[0] <= MAX_ROWS:
         raise ValueError(
             f"{name}: got T = {q.shape[0]} rows, expected 1 to {MAX_ROWS}; "
@@ -97,11 +103,12 @@ def delta_walk(
         )
     if not q.is_cuda:
         return delta_walk_reference(
-            q, v, beta, state, record, parity, num_pending, pending_rows, saves, restores, out=out
-        )
+            q, v, beta, state, record, parity, num_pending, pending_rows, saves, restores,
+            out=out, gate=gate,
+        )  # fmt: skip
     expect_tile(name, axes)
     pending = (parity, num_pending, pending_rows)
-    launch_walk(q, v, beta, state, record, pending, (saves, restores), out, overlap=overlap)
+    launch_walk(q, v, beta, state, record, pending, (saves, restores), out, gate, overlap=overlap)
     return out
 
 

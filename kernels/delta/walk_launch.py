@@ -8,8 +8,17 @@ import torch
 
 from kernels.common import nvrtc
 from kernels.common.nvrtc import CudaKernel, Launch
+from kernels.delta.gate import OutputGate
 from kernels.delta.record import DeltaRecord
-from kernels.delta.tile import WARP, kept_bytes, macros, num_tiles
+from kernels.delta.tile import (
+    COLUMNS,
+    WARP,
+    macros,
+    most_kept,
+    num_tiles,
+    shared_bytes,
+    warps_of,
+)
 
 SOURCE = Path(__file__).with_name("walk.cu")
 
@@ -27,6 +36,18 @@ class RecordArguments(ctypes.Structure):
     ]
 
 
+class GateArguments(ctypes.Structure):
+    """`Gate` of walk_gate.cuh, field for field."""
+
+    _fields_ = [
+        ("z", ctypes.c_void_p),
+        ("weight", ctypes.c_void_p),
+        ("z_stride", ctypes.c_longlong),
+        ("wide_weight", ctypes.c_int),
+        ("eps", ctypes.c_float),
+    ]
+
+
 class WalkArguments(ctypes.Structure):
     """`Walk` of walk.cu, field for field."""
 
@@ -39,9 +60,11 @@ class WalkArguments(ctypes.Structure):
         ("saves", ctypes.c_void_p),
         ("restores", ctypes.c_void_p),
         ("record", RecordArguments),
+        ("gate", GateArguments),
         ("rows", ctypes.c_int),
         ("key_heads", ctypes.c_int),
         ("value_heads", ctypes.c_int),
+        ("slots", ctypes.c_int),
         ("overlap", ctypes.c_int),
     ]
 
@@ -66,6 +89,7 @@ def launch_walk(
     pending: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     tables: tuple[torch.Tensor, torch.Tensor],
     out: torch.Tensor,
+    gate: OutputGate | None,
     *,
     overlap: bool,
 ) -> None:
@@ -80,6 +104,7 @@ def launch_walk(
         pending: parity, num_pending and pending_rows.
         tables: saves and restores.
         out: bf16 [T, H, E].
+        gate: what follows the walk; None writes its outputs.
         overlap: start before the previous kernel of the stream has ended.
     """
     num_rows, key_heads = q.shape[:2]
@@ -92,13 +117,18 @@ def launch_walk(
         out.data_ptr(),
         *(table.data_ptr() for table in tables),
         _record(record, pending),
+        _gate(gate),
         num_rows,
         key_heads,
         heads,
+        most_kept(num_rows),
         overlap,
     )
-    shape = _walk_shape(num_rows, heads, key_dim, value_dim, overlap)
-    load("delta_walk", key_dim, value_dim, q.get_device()).launch(shape, arguments)
+    device = q.get_device()
+    gated = gate is not None
+    warps = _warps(num_rows, value_dim, device, gated=gated)
+    shape = _walk_shape(num_rows, heads, key_dim, value_dim, warps, gated=gated, overlap=overlap)
+    load("delta_walk", key_dim, value_dim, warps, device, gated=gated).launch(shape, arguments)
 
 
 def launch_fold(
@@ -116,26 +146,56 @@ def launch_fold(
     layers, heads, key_dim, value_dim = state.shape
     arguments = FoldArguments(state.data_ptr(), _record(record, pending), record.k.shape[-2], heads)
     shape = Launch(layers * num_tiles(heads, value_dim), WARP, 0)
-    load("delta_fold", key_dim, value_dim, state.get_device()).launch(shape, arguments)
+    fold = load("delta_fold", key_dim, value_dim, 1, state.get_device(), gated=False)
+    fold.launch(shape, arguments)
 
 
-def cubin(key_dim: int, value_dim: int, target: str) -> bytes:
-    """Compile both kernels for a target such as "sm_121a"; needs no GPU."""
-    return nvrtc.compile_cubin(_source(), target, macros(key_dim, value_dim))
+def cubin(
+    key_dim: int, value_dim: int, warps: int, capability: tuple[int, int], *, gated: bool
+) -> bytes:
+    """Compile both kernels, the walk for one kind of block; needs no GPU.
+
+    Args:
+        key_dim: D.
+        value_dim: E.
+        warps: of a block; they divide the tiles of a head.
+        capability: compute capability, such as (12, 1).
+        gated: the walk ends in a gate.
+    """
+    chosen = macros(key_dim, value_dim, warps, gated=gated)
+    return nvrtc.compile_cubin(_source(), nvrtc.architecture(capability), chosen)
 
 
 @cache
-def load(name: str, key_dim: int, value_dim: int, device: int) -> CudaKernel:
+def load(
+    name: str, key_dim: int, value_dim: int, warps: int, device: int, *, gated: bool
+) -> CudaKernel:
     """Compile and load a kernel of walk.cu on the current device, once."""
-    target = nvrtc.architecture(torch.cuda.get_device_capability(device))
-    return CudaKernel(cubin(key_dim, value_dim, target), name)
+    capability = torch.cuda.get_device_capability(device)
+    return CudaKernel(cubin(key_dim, value_dim, warps, capability, gated=gated), name)
 
 
 @cache
-def _walk_shape(num_rows: int, heads: int, key_dim: int, value_dim: int, overlap: bool) -> Launch:
+def _walk_shape(
+    num_rows: int,
+    heads: int,
+    key_dim: int,
+    value_dim: int,
+    warps: int,
+    *,
+    gated: bool,
+    overlap: bool,
+) -> Launch:
     """Return the one object by which a kernel finds what the driver wants of a launch."""
-    kept = kept_bytes(num_rows, key_dim)
-    return Launch(num_tiles(heads, value_dim), WARP, kept, overlap=overlap)
+    blocks = num_tiles(heads, value_dim) // warps
+    shared = shared_bytes(num_rows, key_dim, value_dim, warps, gated=gated)
+    cluster = value_dim // COLUMNS // warps if gated else 1
+    return Launch(blocks, WARP * warps, shared, cluster=cluster, overlap=overlap)
+
+
+@cache
+def _warps(num_rows: int, value_dim: int, device: int, *, gated: bool) -> int:
+    return warps_of(num_rows, value_dim, torch.cuda.get_device_capability(device), gated=gated)
 
 
 @cache
@@ -148,3 +208,12 @@ def _record(
 ) -> RecordArguments:
     tensors = (record.k, record.u, record.decay, *pending)
     return RecordArguments(*(tensor.data_ptr() for tensor in tensors))
+
+
+def _gate(gate: OutputGate | None) -> GateArguments:
+    if gate is None:
+        return GateArguments()
+    wide = gate.weight.dtype == torch.float32
+    return GateArguments(
+        gate.z.data_ptr(), gate.weight.data_ptr(), gate.z.stride(0), wide, gate.eps
+    )

@@ -2,6 +2,7 @@
 
 import torch
 
+from kernels.delta.gate import OutputGate, gate_reference
 from kernels.delta.record import DeltaRecord
 
 
@@ -18,6 +19,7 @@ def delta_walk_reference(
     restores: torch.Tensor,
     *,
     out: torch.Tensor,
+    gate: OutputGate | None = None,
 ) -> torch.Tensor:
     """Do what `walk.delta_walk` says, row by row with the operations of `delta_step_reference`.
 
@@ -42,7 +44,7 @@ def delta_walk_reference(
         record.u[half, row] = change
         if (slot := int(saves[row])) >= 0:
             kept[slot] = walked.clone()
-    return out
+    return out if gate is None else out.copy_(gate_reference(out, gate))
 
 
 def delta_fold_reference(

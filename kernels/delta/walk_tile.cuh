@@ -3,7 +3,9 @@
 
 #include <cuda_bf16.h>
 
-// Compile-time sizes, by `macros` of tile.py: KEY_DIM and VALUE_DIM, a head's D and E.
+// Compile-time sizes, by `macros` of tile.py: KEY_DIM and VALUE_DIM, a head's D and E; WARPS of a
+// block of the walk, which divide the tiles of a head; GATED, whether it ends in a gate;
+// HELD_BYTES that such a block holds beside kept tiles.
 
 constexpr int COLUMNS = 4;                      // values of a lane
 constexpr int COLUMN_LANES = 4;                 // lanes side by side along a row of the state
@@ -14,9 +16,11 @@ constexpr int STRIDE = 4 * KEY_LANES;           // keys from a lane's four to it
 constexpr int GROUPS = KEY_DIM / STRIDE;        // fours of keys of a lane
 constexpr int KEYS = 4 * GROUPS;                // of a lane
 constexpr int MAX_ROWS = 32;                    // of a half of the record
+constexpr int RESIDENT = 12;                    // warps of a walk that a multiprocessor's registers hold
 constexpr unsigned ALL = 0xffffffffu;
 
 static_assert(KEY_DIM % STRIDE == 0 && VALUE_DIM % TILE_COLUMNS == 0, "a head fills no whole tiles");
+static_assert(TILES % WARPS == 0, "a head fills no whole blocks");
 
 using Tile = float[KEYS][COLUMNS];
 

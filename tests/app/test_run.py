@@ -172,7 +172,11 @@ def test_refusals_are_sentences_with_their_codes(scripted, qwen38):
         (("run", "hi", "--set", "sampling.temprature=1"), 2, b"Did you mean"),
         (("run", "hi", "--set", "nonsense"), 2, b"names no value"),
         (("run", "hi", "--nonsense"), 2, b"No such option"),
-        (("run", "hi", "--ids", "ids.txt"), 2, b"no prompt, --system or --no-thinking goes"),
+        (
+            ("run", "hi", "--ids", "ids.txt"),
+            2,
+            b"no prompt, --system, --read or --no-thinking goes",
+        ),
     ):
         done = scripted([], *arguments)
         assert done.returncode == code, arguments
@@ -278,3 +282,15 @@ def test_the_demo_gives_the_same_answer_twice(qwen38_process, tmp_path):
     assert records[0]["token_ids"] == records[1]["token_ids"]
     assert records[0]["is_demo"]
     assert logits.stat().st_size > 4 * 6000 * len(records[0]["token_ids"])
+
+
+def test_files_go_along_below_the_prompt(scripted, tmp_path):
+    (tmp_path / "notes.txt").write_text("one two")
+    (tmp_path / "binary").write_bytes(b"\0")
+    read = ("--read", str(tmp_path / "notes.txt"))
+    alone = json.loads(scripted([], "run", "hi @x", "--json").stdout)["prompt_tokens"]
+    done = scripted([], "run", "hi @x", *read, *read, "--json")
+    assert json.loads(done.stdout)["prompt_tokens"] > alone
+    refused = scripted([], "run", "hi", "--read", str(tmp_path / "binary"))
+    assert refused.returncode == 2
+    assert b"binary is no text" in refused.stderr

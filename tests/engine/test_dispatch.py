@@ -11,6 +11,7 @@ from engine.compute_path import ComputePath
 from engine.dispatch import BETWEEN, OPERATIONS, DeviceFacts, decoding_of, dispatch
 from engine.draft.draft import Draft
 from engine.model.config import SHAPE_DEMO, hybrid_layers
+from engine.model.kv_scales import calibrate
 from engine.model.packing import Launching
 from engine.model.random import random_model
 from engine.profile import load_profiles
@@ -28,7 +29,10 @@ OLD = DeviceFacts("cuda", (8, 6), "they need a GPU of compute capability 9.0 or 
 AUTO = KernelSettings()
 GPUS = (HOPPER, RTX, SPARK)
 ROUND = [one for one in OPERATIONS if not one.endswith("a chunk")]
-NAMED = [one for one in OPERATIONS if one not in ("path", "launch", "overlap")]
+GATE = "gated norm of a round"
+"""By its rows in one launch or another, of the same bits: tests/kernels/delta/test_walk_gate.py."""
+
+NAMED = [one for one in OPERATIONS if one not in ("path", "launch", "overlap", "prefill")]
 OF_THE_CPU = [one for one in NAMED if one not in BETWEEN]
 SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), num_mtp_layers=0)
 
@@ -67,10 +71,15 @@ def test_a_product_goes_by_its_rows_and_the_gpus_crossovers():
 
 
 @pytest.mark.parametrize("facts", [CPU, *GPUS, OLD])
-@pytest.mark.parametrize("operation", ROUND)
+@pytest.mark.parametrize("operation", [one for one in ROUND if one != GATE])
 def test_no_row_count_of_a_round_changes_the_kernel(operation, facts):
     chosen = {dispatch(operation, facts, rows, AUTO).kernel for rows in range(1, 33)}
     assert len(chosen) == 1
+
+
+def test_outputs_are_gated_in_the_walk_where_rows_are_many_enough():
+    found = [name(GATE, HOPPER, rows) for rows in (1, 3, 4, 32)]
+    assert found == [*["gated_rms_norm"] * 2, *["delta_walk"] * 2]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +93,8 @@ def test_no_row_count_of_a_round_changes_the_kernel(operation, facts):
 def test_the_reference_path_says_why(facts, kernels, why):
     for operation in OPERATIONS:
         chosen = dispatch(operation, facts, 1, kernels)
-        is_kernel = operation in ("norm", "gated norm", "silu x up") and facts.device == "cuda"
+        elementwise = operation == "silu x up" or "norm" in operation
+        is_kernel = elementwise and facts.device == "cuda"
         assert (why in chosen.reason) is not is_kernel
         assert chosen.build in (("Triton",) if is_kernel else ("", "torch"))
     assert name("path", facts, kernels=kernels) == "reference"
@@ -98,6 +108,23 @@ def test_switches_are_the_settings():
     assert name("overlap", SPARK, kernels=switched) == "on"
 
 
+def test_fp8_operands_are_a_setting_of_long_prompts():
+    fp8 = KernelSettings(prefill="fp8")
+    of_4_bits = dispatch("product", HOPPER, 1024, fp8, "nvfp4")
+    assert of_4_bits.name == "fp8_prefill_linear"
+    assert "as set" in of_4_bits.reason
+    assert of_4_bits.build == "library"
+    assert dispatch("product", SPARK, 1024, fp8, "nvfp4").build == "Triton"
+    assert dispatch("product", HOPPER, 1024, fp8, "bf16").name == "expanded_linear"
+    assert dispatch("product", HOPPER, 1024, AUTO, "nvfp4").name == "expanded_linear"
+    assert dispatch("product", HOPPER, 32, fp8, "nvfp4").name == "skinny_linear"
+    assert [name("prefill", HOPPER, kernels=one) for one in (AUTO, fp8)] == ["bf16", "fp8"]
+    assert "less exactly" in dispatch("prefill", HOPPER, 1, fp8).reason
+    on_cpu = dispatch("prefill", CPU, 1, fp8)
+    assert on_cpu.kernel == "bf16"
+    assert "CPU" in on_cpu.reason
+
+
 def test_what_there_is_not_is_refused():
     with pytest.raises(ValueError, match="no operation 'prod'"):
         dispatch("prod", SPARK, 1, AUTO)
@@ -106,11 +133,11 @@ def test_what_there_is_not_is_refused():
             dispatch("delta rule of a round", SPARK, rows, AUTO)
 
 
-def codes_of(facts, operations):
+def codes_of(facts, operations, num_rows):
     """The code objects of what `dispatch` names, by operation."""
     found = {}
     for operation in operations:
-        rows = 64 if operation.endswith("a chunk") else 1
+        rows = 64 if operation.endswith("a chunk") else num_rows
         module, _, function = dispatch(operation, facts, rows, AUTO).kernel.rpartition(".")
         found[operation] = getattr(importlib.import_module(module), function).__code__
     return found
@@ -126,19 +153,24 @@ def called_while(run):
     return seen
 
 
-@pytest.mark.parametrize("facts", [CPU, HOPPER])
-def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts):
+@pytest.mark.parametrize(
+    ("facts", "num_rows", "kv"),
+    [(CPU, 2, "bf16"), (HOPPER, 2, "bf16"), (HOPPER, 4, "bf16"), (HOPPER, 4, "fp8")],
+)
+def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts, num_rows, kv):
     path = ComputePath(Launching((9, 0)) if facts is HOPPER else None)
     formats = load_profiles()["fp8"].formats
     model = random_model(SMALL, formats, device="cpu", packer=path.new_packer())
+    if kv == "fp8":
+        model.kv_scales = calibrate(model, [range(64)])
     verifier = path.new_verifier(model)
     state = model.new_state(256)
 
     def a_round():
         chooser = TokenChooser(Sampling(temperature=0.0), SMALL.vocab_size, ())
         clock = PhaseClock(torch.device("cpu"))
-        course = Course(state, chooser)
-        verifier.launch(course, 5, Draft.chain((1,)), 9, clock).wait(lambda _: True)
+        course, drafted = Course(state, chooser), Draft.chain((1,) * (num_rows - 1))
+        verifier.launch(course, 5, drafted, 9, clock).wait(lambda _: True)
 
     in_chunk = called_while(lambda: model.prefill(range(64), state))
 
@@ -150,10 +182,11 @@ def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts):
     in_round = called_while(a_round)
     after_round = called_while(between)
     seen = {"a chunk": in_chunk, "a round": in_round}
-    here = NAMED if facts is HOPPER else OF_THE_CPU
-    for operation, code in codes_of(facts, here).items():
+    named = NAMED if facts is HOPPER else OF_THE_CPU
+    here = [one for one in named if kv == "fp8" or one != "widen keys of a chunk"]
+    for operation, code in codes_of(facts, here, num_rows).items():
         where = after_round if operation in BETWEEN else seen.get(operation[-7:], in_round)
         assert code in where, operation
     if facts is CPU:  # on a CPU tensor a kernel's own fallback is a reference
-        foreign = set(codes_of(HOPPER, NAMED).values()) - set(codes_of(CPU, here).values())
+        foreign = set(codes_of(HOPPER, NAMED, 4).values()) - set(codes_of(CPU, here, 4).values())
         assert not foreign & (in_chunk | in_round | after_round)

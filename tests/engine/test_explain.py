@@ -1,5 +1,7 @@
 """The explanation names every operation as often as it runs, and joins matrices as loading does."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -23,7 +25,7 @@ from engine.model.packing import Launching, can_fuse, pack
 from engine.model.random import random_model
 from engine.model.tensors import TensorSpec
 from engine.profile import load_profiles
-from engine.settings.declared import KernelSettings, load_settings
+from engine.settings.declared import KernelSettings, ModelSettings, Settings, load_settings
 from engine.tune.tiles import shipped_table
 from kernels.linear.weight import num_outputs
 from tests.engine.model.layouts import write_layout
@@ -47,10 +49,34 @@ def test_a_round_of_the_27b_launches_what_was_counted_on_an_h200():
     times = {}
     for one in found:
         times[one.kernel] = times.get(one.kernel, 0) + one.times
-    assert times["skinny_linear"] == 305
-    assert (times["add_rms_norm"], times["silu_mul"], times["gated_rms_norm"]) == (128, 64, 48)
-    assert (times["delta_walk"], times["conv_gates"]) == (48, 48)
+    assert times["skinny_linear"] == 257
+    assert (times["add_rms_norm"], times["silu_mul"]) == (128, 64)
+    assert (times["delta_walk"], times["conv_gates"]) == (2 * 48, 2 * 48)  # two in a launch each
+    assert times["gated_rms_norm"] == 48  # of 1 to 3 rows
     assert (times["attention_verify"], times["attention_prep"]) == (16, 16)
+
+
+def test_keys_in_8_bits_are_widened_for_the_library_and_other_keys_are_not():
+    settings = Settings(model=ModelSettings(kv="fp8"))
+    for asked, wanted in ((settings, True), (None, False)):
+        found = explain(subject_of_shape("27b", PROFILES["fp8"], asked), on((9, 0)))
+        widened = [one for one in found if one.kernel == "attention_widen"]
+        assert [(one.phase, one.times) for one in widened] == [("chunk", 16)] * wanted
+
+
+def test_plain_gates_are_multiplied_where_they_are_used_and_others_apart():
+    plain = subject_of_shape("27b", PROFILES["fp8"])
+    coded = replace(plain, stored=lambda *_: "nvfp4")
+    kernels = {
+        one.operation: one.kernel
+        for subject in (plain, coded)
+        for one in explain(subject, on((9, 0)))
+        if one.phase == "round" and one.operation.startswith("a | b")
+    }
+    assert kernels == {
+        "a | b (bf16), 96 x 5,120": "conv_gates",
+        "a | b (nvfp4), 96 x 5,120": "skinny_linear",
+    }
 
 
 def test_products_are_named_with_size_format_and_why():
@@ -66,11 +92,28 @@ def test_products_are_named_with_size_format_and_why():
     assert "portable" in portable.reason
 
 
+def test_a_round_of_few_rows_norms_apart():
+    found = told("27b", "nvfp4", on((9, 0)), "round")
+    assert found["gated norm of a round, 1 to 3 rows"].kernel == "gated_rms_norm"
+    assert found["gated norm of a round, 4 to 32 rows"].kernel == "delta_walk"
+
+
 def test_a_chunk_has_a_kernel_for_each_number_of_rows_it_may_have():
     found = told("27b", "fp8", on((9, 0)), "chunk")
     assert found["out (fp8_block), 5,120 x 6,144, 64 to 512 rows"].kernel == "middle_linear"
     assert found["out (fp8_block), 5,120 x 6,144, 768 to 1024 rows"].kernel == "expanded_linear"
     assert found["delta rule of a chunk"].kernel == "delta_prefill"
+
+
+def test_fp8_operands_of_a_chunk_are_told_by_format():
+    here = on((9, 0))
+    found = told("27b", "nvfp4", replace(here, kernels=KernelSettings(prefill="fp8")), "chunk")
+    ranges = {name: one for name, one in found.items() if name.startswith("down (nvfp4)")}
+    last = ranges[list(ranges)[-1]]
+    assert last.kernel == "fp8_prefill_linear"
+    assert last.operation.endswith("to 1024 rows")
+    assert found["a | b (bf16), 96 x 5,120, 768 to 1024 rows"].kernel == "expanded_linear"
+    assert decisions(here)["prefill"].kernel == "bf16"
 
 
 def test_on_a_cpu_nothing_is_joined_and_all_is_bf16():
@@ -143,7 +186,7 @@ def test_the_matrices_are_those_of_a_packed_model(profile):
     found = told("demo", profile, on((9, 0)), "round").values()
     said = set()
     for one in found:
-        if ", " in one.operation and not one.operation.startswith("head"):
+        if "), " in one.operation and not one.operation.startswith("head"):
             n, k = one.operation.split(", ", 1)[1].replace(",", "").split(" x ")
             said.add((int(n), int(k)))
     assert said == sizes

@@ -83,6 +83,9 @@ class ScriptedEngine:
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
         return sum(len(one.content.split()) + 4 for one in messages)
 
+    def text_tokens(self, text: str) -> int:
+        return len(text.split())
+
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:
         return [f" w{one}" for one in token_ids]
 
@@ -171,7 +174,7 @@ class _Turn:
             draft_ids=(*range(begin, begin + len(tokens) - 1), *range(900, 904 - len(tokens)))[:3],
         )
         self.rounds.append(record)
-        yield RoundEnded(record)
+        yield RoundEnded(record, tuple(self.chars[-len(tokens) :]))
 
     def _record(self) -> TurnRecord:
         ids = tuple(one for record in self.rounds for one in record.token_ids)

@@ -1,35 +1,25 @@
 """Measures the screen: tokens a second that it costs, how late its loop is, big conversations."""
 
 import asyncio
-import sys
-import tempfile
-import threading
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from statistics import quantiles
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from statistics import fmean, quantiles
+from typing import Any
 
 from textual.geometry import Region
-from textual.pilot import Pilot
 
-from app.live import LiveSettings
-from app.sessions.history import PromptHistory
 from app.sessions.store import SessionStore
 from app.tui.answer_view import pieces_of
 from app.tui.bench.answers import MESSAGE
+from app.tui.bench.stage import Asked, Shown, answer_alone, answer_on_screen, screen
 from app.tui.bench.timed_engine import Pace, TimedEngine
 from app.tui.chat import ChatApp
-from app.tui.worker import SWITCH_SECONDS, EngineWorker
 from engine.records import TurnRecord
-from engine.settings.declared import load_settings
-from engine.types import ChatEngine, Message, Request, TurnEnded
+from engine.types import ChatEngine
 
-SIZE = (120, 36)
 OTHER_SIZE = (90, 30)
 QUESTION = "go"
-POLL_S = 0.02
 
 BARS = {
     "ratio": 0.97,
@@ -45,17 +35,35 @@ BARS = {
 class Streamed:
     """One answer, alone and on the screen.
 
-    ``late_p95_ms`` is how late the engine's thread took a round that its device had done, and
-    ``cpu_share`` the process's, of one core.
+    Attributes:
+        name: of the answer.
+        num_tokens: of each pass.
+        pairs: tokens a second without and with the screen, pass by pass; which of the two came
+            first alternates.
+        lag_p95_ms: how late the event loop was, in the worst pass.
+        run_host_p95_ms: the ``host`` phase of a round without the screen, and
+        host_p95_ms: with it, in the worst pass; of the timed engine it is how late a round was
+            taken that its device had done.
+        cpu_share: of the process, in cores, with the screen.
     """
 
     name: str
     num_tokens: int
-    run_tok_s: float
-    tui_tok_s: float
+    pairs: tuple[tuple[float, float], ...]
     lag_p95_ms: float
-    late_p95_ms: float
+    run_host_p95_ms: float
+    host_p95_ms: float
     cpu_share: float
+
+    @property
+    def run_tok_s(self) -> float:
+        """Tokens a second without the screen, on average."""
+        return fmean(alone for alone, _ in self.pairs)
+
+    @property
+    def tui_tok_s(self) -> float:
+        """Tokens a second on the screen, on average."""
+        return fmean(shown for _, shown in self.pairs)
 
     @property
     def ratio(self) -> float:
@@ -66,6 +74,11 @@ class Streamed:
     def is_met(self) -> bool:
         """Whether both bars are."""
         return self.ratio >= BARS["ratio"] and self.lag_p95_ms <= BARS["lag_p95_ms"]
+
+    def as_json(self) -> dict[str, Any]:
+        """All figures as plain JSON values."""
+        rates = {"run_tok_s": self.run_tok_s, "tui_tok_s": self.tui_tok_s, "ratio": self.ratio}
+        return {**asdict(self), **rates, "is_met": self.is_met}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,40 +98,46 @@ class Grown:
         )
 
 
-def stream(name: str, text: str, pace: Pace) -> Streamed:
-    """Let an engine say ``text`` to nobody, then to the screen."""
-    alone = _answer(TimedEngine(text, pace))
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_SECONDS)  # as the chat does
-    try:
-        return asyncio.run(_stream(name, text, pace, alone))
-    finally:
-        sys.setswitchinterval(before)
+def stream(
+    name: str,
+    engine: ChatEngine,
+    num_passes: int = 1,
+    prompt: str = QUESTION,
+    asked: Asked | None = None,
+) -> Streamed:
+    """Let an engine answer to nobody and on the screen, both in every pass.
 
-
-def _answer(engine: ChatEngine) -> TurnRecord:
-    """What ``qwen38 run`` does: take the events in the engine's own thread."""
-    request = Request(messages=(Message("user", QUESTION),))
-    for event in engine.generate(request, threading.Event()):
-        if isinstance(event, TurnEnded):
-            return event.record
-    raise RuntimeError("the engine ended without a record")
-
-
-async def _stream(name: str, text: str, pace: Pace, alone: TurnRecord) -> Streamed:
-    async with _screen(TimedEngine(text, pace)) as (app, _, _):
-        cpu_s, began_s = time.process_time(), time.perf_counter()
-        app.chat.submit(QUESTION)
-        while app.chat.rates is None or app.chat.rates.record is None:
-            await asyncio.sleep(POLL_S)
-        record = app.chat.rates.record
-        share = (time.process_time() - cpu_s) / (time.perf_counter() - began_s)
-        lag_ms = app.instruments.gauges.lag_p95_ms or 0.0
-    if record.token_ids != alone.token_ids:
+    Args:
+        name: what the answer is called.
+        engine: stays open.
+        num_passes: pairs of answers; who comes first alternates.
+        prompt: the one message of each conversation.
+        asked: settings by full name; with the same ones an answer is the same.
+    """
+    alone: list[TurnRecord] = []
+    shown: list[Shown] = []
+    for number in range(2 * num_passes):
+        if number % 4 in (0, 3):
+            alone.append(answer_alone(engine, prompt, asked or {}))
+        else:
+            shown.append(answer_on_screen(engine, prompt, asked or {}))
+    ids = alone[0].token_ids
+    if any(one.token_ids != ids for one in (*alone, *(one.record for one in shown))):
         raise RuntimeError("the screen took other tokens than the bare loop")
-    late_ms = quantiles([one.ms["host"] for one in record.rounds], n=20)[-1]
-    rates = (alone.decode_tok_s, record.decode_tok_s)
-    return Streamed(name, len(record.token_ids), *rates, lag_ms, late_ms, share)
+    return Streamed(
+        name,
+        len(ids),
+        tuple((a.decode_tok_s, s.record.decode_tok_s) for a, s in zip(alone, shown, strict=True)),
+        max(one.lag_p95_ms for one in shown),
+        max(_host_p95_ms(one) for one in alone),
+        max(_host_p95_ms(one.record) for one in shown),
+        fmean(one.cpu_share for one in shown),
+    )
+
+
+def _host_p95_ms(record: TurnRecord) -> float:
+    host_ms = [one.ms["host"] for one in record.rounds]
+    return quantiles(host_ms, n=20)[-1] if len(host_ms) > 1 else sum(host_ms)
 
 
 def grow(num_messages: int) -> Grown:
@@ -127,7 +146,7 @@ def grow(num_messages: int) -> Grown:
 
 
 async def _grow(num_messages: int) -> Grown:
-    async with _screen(TimedEngine(MESSAGE, Pace())) as (app, pilot, store):
+    async with screen(TimedEngine(MESSAGE, Pace())) as (app, pilot, store):
         session_id = _written(store, num_messages)
         transcript = app.transcript
         open_ms = _timed(app, lambda: app.chat.resume(session_id))
@@ -155,24 +174,3 @@ def _timed(app: ChatApp, act: Callable[[], object]) -> float:
     act()
     app.transcript.render_lines(Region(0, 0, *app.transcript.size))
     return (time.perf_counter() - began_s) * 1e3
-
-
-@asynccontextmanager
-async def _screen(engine: ChatEngine) -> AsyncGenerator[tuple[ChatApp, Pilot[None], SessionStore]]:
-    """The real app on a terminal that nobody sees, with nothing of the person's own."""
-    with tempfile.TemporaryDirectory(prefix="qwen38-bench-") as name:
-        folder = Path(name)
-        nowhere = {f"paths.{one}": name for one in ("config", "data", "state")}
-        _, sources = load_settings(nowhere)
-        store = SessionStore(folder / "sessions", folder / "drafts")
-        worker = EngineWorker(lambda _progress, _cancel: engine)
-        history = PromptHistory(folder / "history.jsonl")
-        app = ChatApp(LiveSettings.of(sources), store, history, worker)
-        try:
-            async with app.run_test(size=SIZE) as pilot:
-                while app.chat.phase != "idle":
-                    await asyncio.sleep(POLL_S)
-                yield app, pilot, store
-        finally:
-            worker.close()
-            app.chat.close()

@@ -85,6 +85,10 @@ class TimedEngine:
         """Words of the messages."""
         return sum(len(tokens_of(one.content)) for one in messages)
 
+    def text_tokens(self, text: str) -> int:
+        """Words of the text."""
+        return len(tokens_of(text))
+
     def token_texts(self, token_ids: Sequence[int]) -> list[str]:
         """The pieces of the text by their place in it."""
         return [self._tokens[one] for one in token_ids]

@@ -64,12 +64,10 @@ class InstrumentCommands:
         is_on = self._live.settings.chat.token_colours
         self._live.set("chat.token_colours", argument or ("off" if is_on else "on"))
         is_on = self._live.settings.chat.token_colours
-        said = "tokens are marked by how they came" if is_on else "tokens are not marked"
-        if self._chat.is_busy:
-            said = f"{said}, once this answer is written"
-        else:
-            self._chat.show()
-        self._window.hint(said)
+        self._chat.take_form()
+        self._window.hint(
+            "tokens are marked by how they came" if is_on else "tokens are not marked"
+        )
 
     def _read(self) -> Reading:
         return self._window.instruments.read(self._chat)

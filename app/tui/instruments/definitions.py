@@ -3,7 +3,7 @@
 DEFINITIONS = (
     ("tok/s", "committed tokens of the last second of decode"),
     ("mean", "(tokens - 1) / (time of the last token - time of the first); the prompt apart"),
-    ("peak", "the highest tok/s over a whole second of this answer"),
+    ("peak", "the highest tok/s over a whole second of this answer, and never below the mean"),
     ("the course", "tokens a second over the last 3 to 60 s, each round's spread over its time"),
     ("TTFT", "from the request to the first token out of the engine"),
     ("read", "tokens of the prompt that were read a second, without those held from before"),

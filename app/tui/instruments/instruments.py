@@ -10,8 +10,8 @@ from app.tui.instruments.reading import Reading
 from app.tui.instruments.rows import Rows
 from app.tui.theme import Look
 
-PAINT_EVERY = 2
-"""Figures that change twenty times a second cannot be read, and cost the engine time."""
+PAINT_EVERY = 4
+"""Figures that change more than five times a second cannot be read, and cost the engine time."""
 
 Form = Literal["pane", "two", "one", "none"]
 

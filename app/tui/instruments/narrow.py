@@ -3,6 +3,7 @@
 from rich.segment import Segment
 from rich.style import Style
 
+from app.rates import TurnRates
 from app.tui.instruments.bars import Row, cells_of, columns, line
 from app.tui.instruments.reading import Reading, Tones, tones_of
 from app.tui.lines import short
@@ -38,18 +39,25 @@ def one_row(reading: Reading, width: int, look: Look) -> list[Row]:
 def _speed(reading: Reading, tones: Tones, look: Look) -> list[Part]:
     rates = reading.rates
     now = rates.now_tok_s if rates is not None else None
-    if rates is None or now is None:
+    if rates is None or (now is None and not rates.is_over):
         return [(9, [Segment("no answer yet", tones.label)])]
-    parts: list[Part] = [(9, _pair(f"{now:.1f}", " tok/s", tones, tones.strong))]
-    values = rates.course.values[-2 * COURSE_COLUMNS :]
-    pairs = [max(values[at : at + 2]) for at in range(0, len(values), 2)]
-    drawn = columns(pairs, max(pairs, default=0.0), 1, look.signs)[0]
-    parts[0][1].append(Segment(f" {drawn}", tones.speed))
+    parts: list[Part] = [(9, _now(rates, now, tones, look))]
     if (mean := rates.mean_tok_s) is not None:
         parts.append((4, _pair("mean ", f"{mean:.1f}", tones, tones.label, tones.text)))
     if (first := rates.ttft_s) is not None:
         parts.append((3, _pair("TTFT ", f"{first:.2f} s", tones, tones.label, tones.text)))
     return parts
+
+
+def _now(rates: TurnRates, now: float | None, tones: Tones, look: Look) -> Row:
+    """Tokens a second and their course; of an answer of one token, which has no speed, that one."""
+    if now is None:
+        return _pair(f"{rates.total_tokens}", " token", tones, tones.strong)
+    values = rates.course.values[-2 * COURSE_COLUMNS :]
+    pairs = [max(values[at : at + 2]) for at in range(0, len(values), 2)]
+    drawn = columns(pairs, max(pairs, default=0.0), 1, look.signs)[0]
+    row = _pair(f"{now:.1f}", " tok/s", tones, tones.strong)
+    return [*row, Segment(f" {drawn}", tones.speed)]
 
 
 def _accepted(reading: Reading, tones: Tones, look: Look) -> list[Part]:

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from rich.style import Style
 
-from app.tui.rates import TurnRates
+from app.rates import TurnRates
 from app.tui.theme import Look
 from engine.machine.load import MachineLoad
 from engine.records import share_of_read

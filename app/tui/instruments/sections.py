@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from rich.segment import Segment
 from rich.style import Style
 
+from app.rates import COURSE_CELLS, Recent, TurnRates
 from app.tui.instruments.bars import Row, cells_of, columns, ends, line, parts
 from app.tui.instruments.reading import Reading, Tones
 from app.tui.lines import short
-from app.tui.rates import COURSE_CELLS, Recent, TurnRates
 from app.tui.theme import Look
 from app.visible import visible_line
 from engine.records import PHASES
@@ -36,8 +36,8 @@ def title(text: str, right: str, tones: Tones, width: int) -> Row:
 def speed(reading: Reading, tones: Tones, width: int, look: Look) -> Iterator[Ranked]:
     """Tokens a second, now and over time; the first token; the reading of the prompt."""
     rates = reading.rates
-    has_rounds = rates is not None and bool(rates.rounds)
-    said = "exact counts" if reading.is_live else "last answer" if has_rounds else "no answer yet"
+    has_answer = rates is not None and (bool(rates.rounds) or rates.is_over)
+    said = "exact counts" if reading.is_live else "last answer" if has_answer else "no answer yet"
     yield 90, title("SPEED", said, tones, width)
     if rates is None:
         return
@@ -262,4 +262,6 @@ def loading(reading: Reading, tones: Tones, width: int, look: Look) -> Iterator[
 
 
 def _rate(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.1f}"
+    if value is None:
+        return NOTHING
+    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"

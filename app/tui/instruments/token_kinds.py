@@ -1,6 +1,6 @@
 """What was drafted against what the model chose, token by token; knows no screen."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -73,6 +73,37 @@ def spans_of(record: TurnRecord) -> list[Span]:
     if len(record.token_chars) != len(record.token_ids):
         return []
     return list(_spans(record, zip(record.token_chars, kinds_of(record), strict=True)))
+
+
+class GrowingSpans:
+    """The characters of an answer in progress by the token that brought them."""
+
+    def __init__(self) -> None:
+        self._tokens: list[tuple[int, Kind]] = []
+        self._spans: list[Span] = []
+        self._num_taken = 0
+        self._end = 0
+        self._num_before = 0
+
+    def take(self, one: RoundRecord, token_chars: Sequence[int]) -> None:
+        """Take a round that ended (``engine.types.RoundEnded``)."""
+        num_first = len(token_chars) - len(one.token_ids)
+        if num_first >= 0:
+            first: list[Kind] = ["plain"] * num_first
+            kinds = first + [kind_at(one, place) for place in range(len(one.token_ids))]
+            self._tokens += zip(token_chars, kinds, strict=True)
+
+    def spans(self, num_before: int) -> list[Span]:
+        """The characters of the answer, behind so many of thinking; the same list, which grows."""
+        if num_before != self._num_before or not self._num_taken:
+            self._num_before, self._num_taken, self._end = num_before, 0, -num_before
+            self._spans = []
+        for num_chars, kind in self._tokens[self._num_taken :]:
+            start, self._end = self._end, self._end + num_chars
+            if self._end > max(start, 0):
+                self._spans.append(Span(max(start, 0), self._end, kind))
+        self._num_taken = len(self._tokens)
+        return self._spans
 
 
 def _spans(record: TurnRecord, tokens: Iterable[tuple[int, Kind]]) -> Iterable[Span]:

@@ -1,6 +1,7 @@
 """An answer as its tokens: the source text, each token marked by how it came."""
 
-from itertools import groupby
+from bisect import bisect_right
+from itertools import groupby, islice
 
 from rich.segment import Segment
 from rich.style import Style
@@ -38,24 +39,56 @@ class TokensPiece(Piece):
         return self._text
 
     def _draw(self, width: int, look: Look) -> list[Strip]:
-        styles = _styles(look)
-        between = Segment(f" {look.signs.dot} ", look.faint)
-        legend: list[Segment] = []
-        for kind, words in LEGEND:
-            legend += [between] if legend else []
-            legend.append(Segment(words, styles[kind]))
-        rows = [Strip(legend).crop(0, width), Strip.blank(0)]
-        for line in _lines(self._text, self._kinds()):
-            rows += _drawn(line, width, styles)
-        return rows
+        return [*_legend(width, look), *self._rows(0, len(self._text), width, look)]
 
-    def _kinds(self) -> list[Kind]:
-        """How the token behind each character came."""
-        kinds: list[Kind] = ["plain" for _ in self._text]
-        for span in self._spans:
-            for at in range(span.start, min(span.end, len(kinds))):
-                kinds[at] = span.kind
-        return kinds
+    def _rows(self, begin: int, end: int, width: int, look: Look) -> list[Strip]:
+        """The characters [begin, end) as rows."""
+        kinds: list[Kind] = ["plain"] * (end - begin)
+        first = bisect_right(self._spans, begin, key=lambda span: span.end)
+        for span in islice(self._spans, first, None):
+            for at in range(max(span.start, begin), min(span.end, end)):
+                kinds[at - begin] = span.kind
+        styles = _styles(look)
+        lines = _lines(self._text[begin:end], kinds)
+        return [row for line in lines for row in _drawn(line, width, styles)]
+
+
+class GrowingTokensPiece(TokensPiece):
+    """An answer in progress as its tokens; what came since its last round is plain so far."""
+
+    is_selectable = False
+
+    def __init__(self, *, gap: int = 1) -> None:
+        super().__init__("", [], gap=gap)
+        self._done: list[Strip] = []
+        self._num_done = 0
+        self._done_for: tuple[int, Look] | None = None
+
+    def show(self, text: str, spans: list[Span]) -> None:
+        """Take the answer so far, which only grows, and what is known of it."""
+        self._text, self._spans = text, spans
+        self.forget()
+
+    def _draw(self, width: int, look: Look) -> list[Strip]:
+        if self._done_for != (width, look):
+            self._done, self._num_done, self._done_for = [], 0, (width, look)
+        known = self._spans[-1].end if self._spans else 0
+        end = self._text.rfind("\n", self._num_done, known)
+        if end >= 0:  # lines that nothing changes any more
+            self._done += self._rows(self._num_done, end, width, look)
+            self._num_done = end + 1
+        rest = self._rows(self._num_done, len(self._text), width, look)
+        rest[-1] = Strip([*rest[-1], Segment(look.signs.caret, look.assistant)])
+        return [*_legend(width, look), *self._done, *rest]
+
+
+def _legend(width: int, look: Look) -> list[Strip]:
+    styles, between = _styles(look), Segment(f" {look.signs.dot} ", look.faint)
+    legend: list[Segment] = []
+    for kind, words in LEGEND:
+        legend += [between] if legend else []
+        legend.append(Segment(words, styles[kind]))
+    return [Strip(legend).crop(0, width), Strip.blank(0)]
 
 
 def _styles(look: Look) -> dict[Kind, Style]:

@@ -57,7 +57,7 @@ class BranchScreen(ModalScreen[str | None]):
             (f"{mark} {at + 1:>2}  ", look.accent),
             (f"{local_minute(branch.leaf.at)}  {where:<18}", look.dim),
             (f"{who}: ", look.user if fork.role == "user" else look.assistant),
-            (visible_line(fork.content or fork.reason or "(empty)", TEXT_CELLS), look.text),
+            (visible_line(fork.words or fork.reason or "(empty)", TEXT_CELLS), look.text),
             no_wrap=True, overflow="ellipsis", end="",
         )  # fmt: skip
 

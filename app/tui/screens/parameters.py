@@ -12,18 +12,18 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
-from app.live import SOURCE, LiveSettings, raw_text, show_value
+from app.live import OF_THAT_ANSWER, SOURCE, LiveSettings, raw_text, show_value
+from app.tui.screens.fields import ChoiceField, Field, TextField, choices_of
 from app.tui.screens.help import HelpPart
 from app.tui.theme import Look
 from app.visible import visible
 from engine.errors import SettingsError
 from engine.settings.declared import KNOWN
-from engine.settings.registry import Setting, parse
+from engine.settings.registry import parse
 from engine.types import EngineInfo
 
 ROWS = (
@@ -43,68 +43,26 @@ ROWS = (
     ("draft.shape", "draft shape"),
     ("draft.tokens", "draft tokens"),
 )
-KEYS = "Up / Down move · Ctrl+R resets, twice all · Esc closes"
-DRAFTER_CHOICES = ("auto", "off", "mtp", "lookup")
-"""The scripted drafters serve tests; ``/set drafter`` knows them."""
-
-
-class TextField(Input):
-    """A value that is typed."""
-
-    def __init__(self, name: str, value: str, placeholder: str) -> None:
-        super().__init__(value, placeholder, name=name, compact=True)
-
-
-class ChoiceField(Widget, can_focus=True):
-    """One of a few words: Left, Right and Space walk them."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "walk(-1)", show=False),
-        Binding("right,space", "walk(1)", show=False),
-    ]
-
-    def __init__(self, name: str, value: str, choices: tuple[str, ...], look: Look) -> None:
-        super().__init__(name=name)
-        self.value = value
-        self._choices = choices if value in choices else (*choices, value)
-        self._look = look
-
-    def render(self) -> Text:
-        """The word between two arrows."""
-        left, right = ("<", ">") if self._look.signs.folded == ">" else ("‹", "›")
-        word = self.value or "default"
-        return Text.assemble((f"{left} ", self._look.dim), word, (f" {right}", self._look.dim))
-
-    def action_walk(self, step: int) -> None:
-        """Take the next word."""
-        at = self._choices.index(self.value)
-        self.value = self._choices[(at + step) % len(self._choices)]
-        self.refresh()
-
-    def on_click(self) -> None:
-        """Take the next word."""
-        self.action_walk(1)
-
-
-Field = TextField | ChoiceField
 
 
 class Rows(VerticalScroll, can_focus=False, inherit_bindings=False):
     """Scrolls with the focus; Up and Down are left to the rows."""
 
 
-class ParameterScreen(ModalScreen[list[str]]):
+class ParameterScreen(ModalScreen[list[str] | None]):
     """Returns the sentences of what was typed and could not be taken.
 
     Args:
         live: the settings, changed here.
         info: of the loaded model, whose defaults are named; None for none.
         system: the conversation's system prompt.
-        set_system: takes another one.
+        set_system: takes another one; None leaves the prompt out.
         look: colours and signs.
         focus: the setting to begin with, or "system".
     """
 
+    SAYS = "How answers are made, in this conversation"
+    KEYS = "Up/Down · Ctrl+R resets, twice all · Esc closes"
     HELP_PART: ClassVar = HelpPart(
         "Where answers are made",
         (
@@ -129,7 +87,7 @@ class ParameterScreen(ModalScreen[list[str]]):
         live: LiveSettings,
         info: EngineInfo | None,
         system: str,
-        set_system: Callable[[str], None],
+        set_system: Callable[[str], None] | None,
         look: Look,
         focus: str = "sampling.temperature",
     ) -> None:
@@ -146,17 +104,18 @@ class ParameterScreen(ModalScreen[list[str]]):
     def compose(self) -> ComposeResult:
         """A row for each setting, the system prompt, and a line about the focused one."""
         rows: list[Widget] = [self._row(name, label) for name, label in ROWS]
+        if self._set_system is not None:
+            rows.append(self._system_row())
+        sheet = Vertical(Rows(*rows), self._foot, classes="sheet parameters")
+        sheet.border_title = self.SAYS
+        sheet.border_subtitle = self.KEYS.replace("·", self._look.signs.dot)
+        yield sheet
+
+    def _system_row(self) -> Horizontal:
         area = TextArea(visible(self._system), name="system", compact=True, soft_wrap=True)
         area.cursor_blink = False
-        rows.append(
-            Horizontal(
-                Static("system prompt", markup=False, classes="label"), area, classes="row tall"
-            )
-        )
-        sheet = Vertical(Rows(*rows), self._foot, classes="sheet parameters")
-        sheet.border_title = "How answers are made, in this conversation"
-        sheet.border_subtitle = KEYS.replace("·", self._look.signs.dot)
-        yield sheet
+        label = Static("system prompt", markup=False, classes="label")
+        return Horizontal(label, area, classes="row tall")
 
     def _row(self, name: str, label: str) -> Horizontal:
         one = KNOWN[name]
@@ -173,7 +132,10 @@ class ParameterScreen(ModalScreen[list[str]]):
     def on_mount(self) -> None:
         """Begin with the setting that was asked for."""
         wanted = next((one for one in self._fields() if one.name == self._first), None)
-        (wanted or self.query_one(TextArea)).focus()
+        if wanted is not None:
+            wanted.focus()
+        elif self._set_system is not None:
+            self.query_one(TextArea).focus()
 
     def _fields(self) -> list[Field]:
         found: list[Field] = []
@@ -231,7 +193,7 @@ class ParameterScreen(ModalScreen[list[str]]):
     def _take(self, widget: Widget) -> None:
         name = widget.name or ""
         if isinstance(widget, TextArea):
-            if widget.text != visible(self._system):
+            if self._set_system is not None and widget.text != visible(self._system):
                 self._system = widget.text
                 self._set_system(widget.text)
         elif isinstance(widget, TextField | ChoiceField) and name not in self._refused:
@@ -273,23 +235,19 @@ class ParameterScreen(ModalScreen[list[str]]):
 
     def action_leave(self) -> None:
         """Close; a value that does not read is left as it was, and told."""
-        if self.focused is not None:
-            self._take(self.focused)
+        self.take_focused()
         self.dismiss(list(self._refused.values()))
 
-    def say(self, sentence: str) -> None:
-        """Say something on the lower edge."""
-        self.query_one(".sheet").border_subtitle = Content(sentence)
-
-
-def choices_of(one: Setting) -> tuple[str, ...]:
-    """The words that a row walks through; empty where a value is typed."""
-    if one.name == "draft.drafter":
-        return DRAFTER_CHOICES
-    if one.type is bool:
-        return ("on", "off")
-    can_be_empty = bool(one.choices) and one.default is None
-    return (*one.choices, "") if can_be_empty else one.choices
+    def take_focused(self) -> bool:
+        """Take what the focused row holds; False, and its row in focus, when one does not read."""
+        if self.focused is not None:
+            self._take(self.focused)
+        for one in self._fields():
+            if one.name in self._refused:
+                one.focus()
+                self._explain(one.name)
+                return False
+        return True
 
 
 def default_text(name: str, info: EngineInfo | None) -> str:
@@ -307,4 +265,6 @@ def default_text(name: str, info: EngineInfo | None) -> str:
 
 def _short(source: str) -> str:
     """Where a value came from, in few cells: of a file only what it is."""
+    if source == OF_THAT_ANSWER:
+        return "its own"
     return "settings.toml" if source.startswith("user file") else source

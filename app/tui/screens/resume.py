@@ -26,7 +26,7 @@ from engine.errors import EngineError
 MAX_SHOWN = 200
 """Rows offered at once; a search reaches the others."""
 
-KEYS = "Enter opens · F2 renames · Del deletes · Esc closes"
+KEYS = "Enter opens · F2 renames · Del deletes · Esc"
 RENAME_KEYS = "Enter keeps this title · Esc leaves the old one"
 
 

@@ -8,6 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import ModalScreen
 
+from app.rates import TurnRates, rates_of
 from app.tui.conversation import Conversation
 from app.tui.instruments.bars import Row, ends
 from app.tui.instruments.pane import COLUMNS_FOR_PANE, pane_rows
@@ -15,7 +16,6 @@ from app.tui.instruments.reading import Reading, tones_of
 from app.tui.instruments.round_table import round_rows, strip_rows, table_rows
 from app.tui.instruments.rows import Rows
 from app.tui.instruments.sections import row
-from app.tui.rates import TurnRates, rates_of
 from app.tui.theme import Look
 
 PAINTS_S = 10

@@ -315,3 +315,33 @@ def test_branches_find_and_continue_are_commands_here_too(state, capfd):
         *("full screen only", "too little of an id to delete by"),
     ):
         assert words in errors, words
+
+
+def test_retry_tells_the_values_and_answers_with_others(state, capfd):
+    now = state()
+    assert talk(now, ListReader("hello", "/retry", "/retry temperature=0.2 seed=7", "more")) == 0
+    asked = now.engine.requests
+    assert (asked[1].sampling.temperature, asked[1].sampling.seed) == (0.2, 7)
+    assert [one.content for one in asked[1].messages] == ["hello"]
+    assert asked[2].sampling.temperature == 1.0
+    errors = capfd.readouterr().err
+    assert f"That answer had: sampling.seed={asked[0].sampling.seed}." in errors
+    answers = [one for one in now.session.messages.values() if one.role == "assistant"]
+    assert answers[1].made_with == {"sampling.temperature": "0.2", "sampling.seed": "7"}
+
+
+def test_a_file_goes_along_and_its_cost_is_said(state, capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text("one two three")
+    now = state()
+    lines = ("/read notes.txt", "see @notes.txt", "/edit 1", "see @./nothing", "/read")
+    reader = ListReader(*lines)
+    assert talk(now, reader) == 0
+    assert now.engine.requests[0].messages[-1].content == (
+        'see @notes.txt\n\n<file name="notes.txt">\none two three\n</file>'
+    )
+    errors = capfd.readouterr().err
+    assert "notes.txt: 3 tokens. Write @notes.txt in a message." in errors
+    assert "notes.txt: 6 tokens." in errors
+    assert "There is no file ./nothing." in errors
+    assert reader.drafts[3:5] == ["see @notes.txt", "see @./nothing"]

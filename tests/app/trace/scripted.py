@@ -102,6 +102,9 @@ class ExactEngine:
     def count_tokens(self, messages):
         return 40
 
+    def text_tokens(self, text):
+        return len(text.split())
+
     def token_texts(self, token_ids):
         return [f" w{one}" for one in token_ids]
 

@@ -31,7 +31,7 @@ class Seat:
     pilot: Pilot[None]
 
     async def type(self, text: str) -> None:
-        self.app._composer.insert(text)
+        self.app.composer.insert(text)
         await self.pilot.pause()
 
     async def send(self, text: str) -> None:

@@ -35,15 +35,15 @@ async def test_e_writes_a_message_anew_beside_the_old_one(seat):
         await talk(s, "first", "second")
         await s.type("half a thought")
         await s.pilot.press("tab", "k", "k", "k", "k", "e")
-        assert s.app._composer.text == "first"
+        assert s.app.composer.text == "first"
         assert "written anew" in s.text
         await s.type(", but better")
         await again(s, "enter")
         assert contents(s) == ["first, but better", "three"]
-        assert s.app._composer.text == "half a thought"
+        assert s.app.composer.text == "half a thought"
         assert "branch 2 of 2" in s.text
         assert "you · 2 of 2" in s.text
-        assert s.app._history.entries()[-2:] == ["half a thought", "first, but better"]
+        assert s.app.history.entries()[-2:] == ["half a thought", "first, but better"]
 
 
 async def test_escape_gives_up_and_the_box_has_its_text_again(seat):
@@ -51,9 +51,9 @@ async def test_escape_gives_up_and_the_box_has_its_text_again(seat):
         await talk(s, "first")
         await s.type("half a thought")
         await s.pilot.press("tab", "e")
-        assert s.app._composer.text == "first"
+        assert s.app.composer.text == "first"
         await s.pilot.press("escape")
-        assert s.app._composer.text == "half a thought"
+        assert s.app.composer.text == "half a thought"
         assert "written anew" not in s.text
         assert contents(s) == ["first", "one"]
 
@@ -62,7 +62,7 @@ async def test_an_answer_written_anew_is_what_the_next_message_follows(seat):
     async with seat(*THREE) as s:
         await talk(s, "first")
         await s.pilot.press("tab", "k", "e")
-        assert s.app._composer.text == "one"
+        assert s.app.composer.text == "one"
         await s.type(" and a half")
         await s.pilot.press("enter")
         await s.idle()
@@ -82,7 +82,7 @@ async def test_brackets_walk_between_the_messages_beside_each_other(seat):
         assert contents(s) == ["question", "two"]
         await s.pilot.press("[")
         assert contents(s) == ["question", "one"]
-        assert s.app._transcript.cursor.message_id == s.app.chat.session.leaf
+        assert s.app.transcript.cursor.message_id == s.app.chat.session.leaf
         await s.pilot.press("[")
         assert contents(s) == ["question", "three"]
         await s.pilot.press("]")
@@ -139,7 +139,7 @@ async def test_a_refused_turn_leaves_no_branch(seat):
         await talk(s, "first")
         await s.send("too long")
         await s.until(lambda: len(s.engine.requests) == 2 and not s.app.chat.is_busy)
-        s.app._composer.clear_all()
+        s.app.composer.clear_all()
         await s.pilot.press("f5")
         await s.until(lambda: len(s.engine.requests) == 3 and not s.app.chat.is_busy)
         assert [one.content for one in s.app.chat.session.tree().leaves()] == ["one"]

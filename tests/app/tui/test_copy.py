@@ -1,46 +1,11 @@
 """Copying and reading outside: which text, and which way it went."""
 
-import stat
-
 import pytest
 
-from app.tui import clipboard
 from tests.app.tui.test_branches import talk
 from tests.fakes.engine import Script
 
 TWO_BLOCKS = "One:\n\n```py\nx = 1\n```\n\nTwo:\n\n```sh\necho \x1b[2J\n```\n"
-
-
-@pytest.fixture
-def desktop(tmp_path, monkeypatch):
-    """A desktop of this machine whose clipboard is a file."""
-    kept = tmp_path / "clipboard"
-    tool = tmp_path / "bin" / "wl-copy"
-    tool.parent.mkdir()
-    tool.write_text(f"#!/bin/sh\ncat > {kept}\n")
-    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
-    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-0")
-    for name in ("SSH_TTY", "SSH_CONNECTION", "TMUX"):
-        monkeypatch.delenv(name, raising=False)
-    return kept
-
-
-def test_a_desktop_takes_any_length_and_is_named(desktop):
-    assert clipboard.copy_native("x" * 300_000) == "wl-copy"
-    assert desktop.read_text() == "x" * 300_000
-    assert clipboard.how_copied("a\nb", "wl-copy") == "copied 2 lines to the clipboard by wl-copy"
-
-
-def test_over_ssh_the_desktop_is_not_asked(desktop, monkeypatch):
-    monkeypatch.setenv("SSH_TTY", "/dev/pts/1")
-    assert clipboard.copy_native("x") == ""
-    assert not desktop.exists()
-
-
-def test_a_tool_that_fails_leaves_it_to_the_terminal(desktop, tmp_path):
-    (tmp_path / "bin" / "wl-copy").write_text("#!/bin/sh\nexit 3\n")
-    assert clipboard.copy_native("x") == ""
 
 
 @pytest.mark.parametrize(
@@ -79,7 +44,9 @@ async def test_copy_says_what_is_not_there(seat, line, said):
 
 async def test_o_hands_the_block_to_the_pager_and_says_when_that_cannot_be(seat, monkeypatch):
     shown = []
-    monkeypatch.setattr("app.tui.chat.read_outside", lambda app, text: shown.append(text) or "no")
+    monkeypatch.setattr(
+        "app.tui.outside.read_outside", lambda app, text: shown.append(text) or "no"
+    )
     async with seat(Script(answer=TWO_BLOCKS)) as s:
         await talk(s, "one")
         await s.pilot.press("tab", "k", "o")

@@ -2,8 +2,8 @@
 
 import pytest
 
+from app.blocks import Block
 from app.tui.answer import ThinkingPiece
-from app.tui.blocks import Block
 from app.tui.find import Finder
 from app.tui.pieces import BlockPiece, PromptPiece
 from app.tui.theme import get_look
@@ -69,17 +69,17 @@ async def test_control_f_finds_while_typing_counts_and_wraps(seat):
         await s.pilot.pause()
         seen = s.app._finding.bar._count.shown
         assert " of 14" in seen
-        current = s.app._transcript.finder.current
+        current = s.app.transcript.finder.current
         assert current in s.app._finding._hits()
         await s.pilot.press("up")
-        assert s.app._transcript.finder.current != current
+        assert s.app.transcript.finder.current != current
         await s.pilot.press("down")
-        assert s.app._transcript.finder.current == current
+        assert s.app.transcript.finder.current == current
         assert "basalt" in s.text
         await s.pilot.press("escape")
         assert not s.app._finding.bar.display
-        assert s.app.focused is s.app._composer
-        assert s.app._transcript.finder.text == ""
+        assert s.app.focused is s.app.composer
+        assert s.app.transcript.finder.text == ""
 
 
 async def test_n_walks_on_from_the_find_command(seat):
@@ -126,7 +126,7 @@ async def test_matches_stay_right_when_the_terminal_changes(seat):
         await s.pilot.resize_terminal(30, 20)
         await s.pilot.press("n")
         await s.pilot.pause()
-        transcript = s.app._transcript
+        transcript = s.app.transcript
         hit = transcript.finder.current
         spans = transcript.finder.spans(hit.piece)
         texts = [

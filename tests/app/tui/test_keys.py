@@ -18,7 +18,7 @@ async def test_enter_sends_and_the_answer_appears(seat):
         await s.until(lambda: "It is hot rock." in s.text)
         await s.idle()
         assert "what is lava?" in s.text
-        assert s.app._composer.text == ""
+        assert s.app.composer.text == ""
         assert s.engine.requests[0].messages[-1].content == "what is lava?"
 
 
@@ -28,24 +28,24 @@ async def test_newline_keys(seat, key):
         await s.type("one")
         await s.pilot.press(key)
         await s.type("two")
-        assert s.app._composer.text == "one\ntwo"
-        assert s.app._composer.styles.height.value == 4
+        assert s.app.composer.text == "one\ntwo"
+        assert s.app.composer.styles.height.value == 4
 
 
 async def test_backslash_at_the_end_is_a_newline(seat):
     async with seat() as s:
         await s.type("one\\")
         await s.pilot.press("enter")
-        assert s.app._composer.text == "one\n"
+        assert s.app.composer.text == "one\n"
 
 
 async def test_box_grows_to_a_third_of_the_screen_and_eight_rows(seat):
     async with seat(size=(80, 36)) as s:
         await s.type("\n" * 20)
-        assert s.app._composer.styles.height.value == 10
+        assert s.app.composer.styles.height.value == 10
         await s.pilot.resize_terminal(80, 12)
         await s.pilot.pause()
-        assert s.app._composer.styles.height.value == 4
+        assert s.app.composer.styles.height.value == 4
 
 
 async def test_up_and_down_walk_the_history_and_keep_what_was_typed(seat):
@@ -56,11 +56,11 @@ async def test_up_and_down_walk_the_history_and_keep_what_was_typed(seat):
             await s.idle()
         await s.type("half")
         await s.pilot.press("up")
-        assert s.app._composer.text == "second"
+        assert s.app.composer.text == "second"
         await s.pilot.press("up", "up")
-        assert s.app._composer.text == "first"
+        assert s.app.composer.text == "first"
         await s.pilot.press("down", "down")
-        assert s.app._composer.text == "half"
+        assert s.app.composer.text == "half"
 
 
 async def test_history_survives_a_restart(seat):
@@ -70,7 +70,7 @@ async def test_history_survives_a_restart(seat):
         await s.idle()
     async with seat() as s:
         await s.pilot.press("up")
-        assert s.app._composer.text == "remember me"
+        assert s.app.composer.text == "remember me"
 
 
 async def test_escape_stops_and_keeps_text_and_what_was_typed(seat):
@@ -82,7 +82,7 @@ async def test_escape_stops_and_keeps_text_and_what_was_typed(seat):
         await s.type("typed meanwhile")
         await s.pilot.press("escape")
         await s.idle()
-        assert s.app._composer.text == "typed meanwhile"
+        assert s.app.composer.text == "typed meanwhile"
         assert "stopped, the text is kept" in s.text
         entry = s.app.chat.session.path_messages()[-1]
         assert entry.state == "stopped"
@@ -94,11 +94,11 @@ async def test_escape_twice_clears_the_box_into_history(seat):
         await s.idle()
         await s.type("long thought")
         await s.pilot.press("escape")
-        assert s.app._composer.text == "long thought"
+        assert s.app.composer.text == "long thought"
         await s.pilot.press("escape")
-        assert s.app._composer.text == ""
+        assert s.app.composer.text == ""
         await s.pilot.press("up")
-        assert s.app._composer.text == "long thought"
+        assert s.app.composer.text == "long thought"
 
 
 async def test_control_c_stops_then_clears_then_quits(seat):
@@ -109,9 +109,9 @@ async def test_control_c_stops_then_clears_then_quits(seat):
         await s.type("draft")
         await s.pilot.press("ctrl+c")
         await s.idle()
-        assert s.app._composer.text == "draft"
+        assert s.app.composer.text == "draft"
         await s.pilot.press("ctrl+c")
-        assert s.app._composer.text == ""
+        assert s.app.composer.text == ""
         await s.pilot.press("ctrl+c")
         assert "Ctrl+C again quits" in s.state
         await s.pilot.press("ctrl+c")
@@ -121,10 +121,10 @@ async def test_control_c_stops_then_clears_then_quits(seat):
 async def test_control_c_copies_a_selection(seat):
     async with seat() as s:
         await s.type("copy this")
-        s.app._composer.select_all()
+        s.app.composer.select_all()
         await s.pilot.press("ctrl+c")
         assert s.app.clipboard == "copy this"
-        assert s.app._composer.text == "copy this"
+        assert s.app.composer.text == "copy this"
 
 
 async def test_mouse_selection_in_the_conversation_is_copied(seat):
@@ -253,15 +253,15 @@ async def test_scrolling_up_holds_and_end_follows_again(seat):
         await s.until(lambda: "number 12" in s.text)
         await s.pilot.press("pageup")
         await s.pilot.pause()
-        top = s.app._transcript.scroll_offset.y
+        top = s.app.transcript.scroll_offset.y
         count = s.app.chat.rates.num_tokens
         await s.until(lambda: s.app.chat.rates.num_tokens > count + 20)
-        assert s.app._transcript.scroll_offset.y == top
+        assert s.app.transcript.scroll_offset.y == top
         assert "End follows again" in s.state
         await s.pilot.press("tab", "end")
-        await s.until(lambda: s.app._transcript.is_following)
-        count = s.app._transcript.scroll_offset.y
-        await s.until(lambda: s.app._transcript.scroll_offset.y > count)
+        await s.until(lambda: s.app.transcript.is_following)
+        count = s.app.transcript.scroll_offset.y
+        await s.until(lambda: s.app.transcript.scroll_offset.y > count)
         await s.pilot.press("escape")
 
 
@@ -270,7 +270,7 @@ async def test_a_tick_of_the_wheel_holds_before_anything_scrolls(seat):
         await s.idle()
         await s.send("go")
         await s.idle()
-        transcript = s.app._transcript
+        transcript = s.app.transcript
         transcript.on_mouse_scroll_up(None)
         assert not transcript.is_following
         transcript.follow()
@@ -310,7 +310,7 @@ async def test_y_copies_a_block_and_capital_y_the_answer(seat):
 
 async def test_a_text_too_long_for_the_clipboard_goes_to_a_file(seat, tmp_path):
     async with seat() as s:
-        s.app.copy_text("x" * 200_000)
+        s.app.outside.copy("x" * 200_000)
         assert (tmp_path / "state" / "copied.md").read_text() == "x" * 200_000
         assert "too long for the clipboard" in s.state
 
@@ -319,7 +319,7 @@ async def test_control_g_keeps_the_text_when_no_editor_can_run(seat):
     async with seat() as s:
         await s.type("keep me")
         await s.pilot.press("ctrl+g")
-        assert s.app._composer.text == "keep me"
+        assert s.app.composer.text == "keep me"
         assert "editor" in s.state
 
 
@@ -331,9 +331,9 @@ async def test_control_l_and_palette_and_tab(seat):
         assert "/copy" in s.text
         await s.pilot.press("escape")
         await s.pilot.press("tab")
-        assert s.app.focused is s.app._transcript
+        assert s.app.focused is s.app.transcript
         await s.pilot.press("escape")
-        assert s.app.focused is s.app._composer
+        assert s.app.focused is s.app.composer
 
 
 async def test_slash_commands_complete_run_and_refuse(seat, tmp_path):
@@ -343,7 +343,7 @@ async def test_slash_commands_complete_run_and_refuse(seat, tmp_path):
         s.app.tick()
         assert "/export" in s.state
         await s.pilot.press("tab")
-        assert s.app._composer.text == "/export "
+        assert s.app.composer.text == "/export "
         await s.send(str(tmp_path / "out.md"))
         assert (tmp_path / "out.md").exists()
         await s.send("/nonsense")

@@ -49,7 +49,7 @@ async def test_menus(seat, size, look):
         chat__view="off",
         **LOOKS[look],
     ) as s:
-        s.app._composer.cursor_blink = False
+        s.app.composer.cursor_blink = False
         await s.idle()
         await s.pilot.press("f3")
         await s.until(lambda: "bf16" in s.text)
@@ -69,6 +69,14 @@ async def test_menus(seat, size, look):
         await s.pilot.press("escape")
         await s.send("what is a volcano?")
         await s.idle()
+        await s.pilot.press("shift+f5")
+        await s.pilot.pause()
+        for one in s.app.screen.query("TextField"):
+            one.cursor_blink = False
+            one.value = "7" if one.name == "sampling.seed" else one.value
+        await settle(s)
+        assert_same(s.app, f"menu-retry-{name}")
+        await s.pilot.press("escape")
         await s.send("/compare fp8")
         await s.until(lambda: s.app.screen.comparison.stage == "over")
         still_rates(s.app.screen.comparison)

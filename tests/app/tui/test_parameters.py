@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.tui.screens.parameters import DRAFTER_CHOICES, ROWS, ParameterScreen, choices_of
+from app.tui.screens.fields import DRAFTER_CHOICES, choices_of
+from app.tui.screens.parameters import ROWS, ParameterScreen
 from engine.settings.declared import KNOWN
 from engine.types import Sampling
 from tests.fakes.engine import INFO, Script, ScriptedEngine

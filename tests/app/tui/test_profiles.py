@@ -79,7 +79,7 @@ async def test_choosing_one_goes_there_and_keeps_conversation_and_draft(chat):
         await s.until(lambda: profile_of(s) == "fp8")
         await s.idle()
         assert loads["nvfp4"].engines[0].is_closed
-        assert s.app._composer.text == "half a thought"
+        assert s.app.composer.text == "half a thought"
         assert "four bits" in s.text
         assert "fp8" in s.text.split("\n")[0]
         await s.pilot.press("enter")
@@ -103,7 +103,7 @@ async def test_escape_gives_a_load_up_and_the_old_profile_answers(chat):
         await s.idle()
         assert profile_of(s) == "nvfp4"
         assert loads["nvfp4"].begun == 1  # it never left
-        assert s.app._composer.text == "typed meanwhile"
+        assert s.app.composer.text == "typed meanwhile"
         await s.pilot.press("enter")
         await s.idle()
         assert "four bits" in s.text

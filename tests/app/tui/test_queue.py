@@ -22,7 +22,7 @@ async def test_a_stopped_answer_gives_the_queued_message_back_unsent(seat):
         await s.send("second")
         await s.pilot.press("escape")
         await s.idle()
-        assert s.app._composer.text == "second"
+        assert s.app.composer.text == "second"
         assert sent(s) == ["first"]
 
 
@@ -33,7 +33,7 @@ async def test_a_stopped_answer_leaves_the_queue_while_something_is_typed(seat):
         await s.type("third")
         await s.pilot.press("escape")
         await s.idle()
-        assert (s.app._composer.text, s.app.chat.queued) == ("third", "second")
+        assert (s.app.composer.text, s.app.chat.queued) == ("third", "second")
 
 
 async def test_del_drops_the_queued_message_into_the_history(seat):
@@ -44,7 +44,7 @@ async def test_del_drops_the_queued_message_into_the_history(seat):
         await s.pilot.press("delete")
         assert s.app.chat.queued == ""
         await s.pilot.press("up")
-        assert s.app._composer.text == "second"
+        assert s.app.composer.text == "second"
         await s.pilot.press("escape")
 
 
@@ -78,7 +78,7 @@ async def test_a_queued_message_is_on_disk_and_the_next_start_has_it(seat):
         assert s.app.chat.session.draft == "second\nthird"
         session = s.app.chat.session.id
     async with seat(resume=session) as s:
-        assert s.app._composer.text == "second\nthird"
+        assert s.app.composer.text == "second\nthird"
 
 
 async def test_alt_r_searches_earlier_prompts(seat):
@@ -94,20 +94,20 @@ async def test_alt_r_searches_earlier_prompts(seat):
         assert "about basalt" in s.text
         await s.pilot.press(*"lava", "enter")
         await s.pilot.pause()
-        assert s.app._composer.text == "about lava"
-        assert s.app._history.entries()[-1] == "unsent"
+        assert s.app.composer.text == "about lava"
+        assert s.app.history.entries()[-1] == "unsent"
         s.app.action_run("/history basalt")
         await s.pilot.pause()
         await s.pilot.press("enter")
         await s.pilot.pause()
-        assert s.app._composer.text == "about basalt"
+        assert s.app.composer.text == "about basalt"
 
 
 async def test_hostile_prompts_in_the_search_draw_as_text(seat):
     async with seat(size=(120, 36)) as s:
         await s.idle()
         for text in HOSTILE:
-            s.app._history.add(text)
+            s.app.history.add(text)
         await s.pilot.press("alt+r")
         await s.pilot.pause()
         assert not FORBIDDEN & set(s.text)
@@ -118,12 +118,12 @@ async def test_control_o_shows_a_paste_in_full(seat):
     text = "\n".join(f"line {n}" for n in range(20))
     async with seat() as s:
         await paste(s, text)
-        assert "[pasted text" in s.app._composer.text
+        assert "[pasted text" in s.app.composer.text
         await s.pilot.press("ctrl+o")
-        assert s.app._composer.text == text
-        s.app._composer.clear_all()
+        assert s.app.composer.text == text
+        s.app.composer.clear_all()
         await paste(s, "x" * 200_000)
         await s.pilot.press("ctrl+o")
         await s.pilot.pause()
-        assert "[pasted text" in s.app._composer.text
+        assert "[pasted text" in s.app.composer.text
         assert "Ctrl+G opens it" in s.state

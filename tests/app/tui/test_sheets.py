@@ -25,7 +25,7 @@ def still(seat, monkeypatch):
 
 
 async def two_branches(s):
-    s.app._composer.cursor_blink = False
+    s.app.composer.cursor_blink = False
     await s.idle()
     await s.send("what is a volcano?")
     await s.idle()
@@ -33,9 +33,9 @@ async def two_branches(s):
     await s.until(lambda: len(s.engine.requests) == 2 and not s.app.chat.is_busy)
     await s.idle()
     s.app.chat.answering.rates = None  # the rates of this machine are no part of the picture
-    for piece in [one for one in s.app._transcript.pieces if type(one).__name__ == "FootPiece"]:
-        s.app._transcript.take_away(piece)
-    s.app._transcript.settle()
+    for piece in [one for one in s.app.transcript.pieces if type(one).__name__ == "FootPiece"]:
+        s.app.transcript.take_away(piece)
+    s.app.transcript.settle()
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -54,7 +54,7 @@ async def test_find(still, size, look):
 async def test_lists(still, size, key):
     async with still(size) as s:
         await two_branches(s)
-        s.app._history.add("a prompt that is too long for one row " * 4)
+        s.app.history.add("a prompt that is too long for one row " * 4)
         await s.pilot.press(key)
         await s.pilot.pause()
         for box in s.app.screen.query("Input"):

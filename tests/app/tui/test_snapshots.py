@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from app.tui.clock import Clock
+from app.tui.file_piece import FilePiece
 from app.tui.instruments.gauges import Gauges
 from engine.machine.load import MachineLoad
 from engine.records import RoundRecord, TurnRecord
@@ -53,10 +54,11 @@ class StillEngine:
         yield PromptProgressed(214, 214, 0, 1830.0)
         yield TextArrived(THINKING, "thinking")
         rounds = []
-        for text in (BEFORE, AFTER):
-            for _ in range(10):
+        for text, said in ((BEFORE, THINKING + BEFORE), (AFTER, AFTER)):
+            chars = self._chars(said)
+            for at in range(10):
                 rounds.append(self._round(len(rounds)))
-                yield RoundEnded(rounds[-1])
+                yield RoundEnded(rounds[-1], chars[3 * at : 3 * at + 3])
             yield TextArrived(text, "answer")
             if text is BEFORE:
                 self.go.wait(20)
@@ -87,16 +89,20 @@ class StillEngine:
             rounds,
             (),
             1,
-            token_chars=tuple(len(text) for text in self._cut(THINKING + BEFORE + AFTER, len(ids))),
+            token_chars=self._chars(THINKING + BEFORE) + self._chars(AFTER),
         )
 
     @staticmethod
-    def _cut(text, count):
-        size = -(-len(text) // count)
-        return [text[at * size : (at + 1) * size] for at in range(count)]
+    def _chars(text):
+        """Characters of each of the thirty tokens of ten rounds."""
+        size = -(-len(text) // 30)
+        return tuple(len(text[at * size : (at + 1) * size]) for at in range(30))
 
     def count_tokens(self, messages):
         return 214
+
+    def text_tokens(self, text):
+        return len(text.split())
 
     def token_texts(self, token_ids):
         return [f" w{one}" for one in token_ids]
@@ -148,7 +154,7 @@ async def settle(s):
 @pytest.mark.parametrize("look", LOOKS)
 async def test_streaming(still, size, look):
     async with still(size, **LOOKS[look]) as s:
-        s.app._composer.cursor_blink = False
+        s.app.composer.cursor_blink = False
         await s.idle()
         await s.send("Write a segmented sieve")
         await s.until(lambda: s.app.chat.phase == "writing")
@@ -163,7 +169,7 @@ async def test_streaming(still, size, look):
 @pytest.mark.parametrize("look", LOOKS)
 async def test_done(still, size, look):
     async with still(size, **LOOKS[look]) as s:
-        s.app._composer.cursor_blink = False
+        s.app.composer.cursor_blink = False
         s.engine.go.set()
         await s.idle()
         await s.send("Write a segmented sieve")
@@ -184,7 +190,7 @@ async def test_loading(seat, size):
         return StillEngine()
 
     async with seat(size=size, opener=opener, clock=still_clock(), gauges=StillGauges()) as s:
-        s.app._composer.cursor_blink = False
+        s.app.composer.cursor_blink = False
         await s.until(lambda: s.app.chat.load is not None)
         await settle(s)
         assert_same(s.app, f"loading-{size[0]}x{size[1]}")
@@ -194,7 +200,7 @@ async def test_loading(seat, size):
 @pytest.mark.parametrize("key", ["f1", "ctrl+r"])
 async def test_sheets(still, key):
     async with still((80, 24)) as s:
-        s.app._composer.cursor_blink = False
+        s.app.composer.cursor_blink = False
         s.engine.go.set()
         await s.idle()
         await s.send("Write a segmented sieve")
@@ -225,7 +231,7 @@ async def test_rounds(still, size, look):
 @pytest.mark.parametrize("look", LOOKS)
 async def test_tokens(still, look):
     async with still((80, 24), **LOOKS[look]) as s:
-        s.app._composer.cursor_blink = False
+        s.app.composer.cursor_blink = False
         s.engine.go.set()
         await s.idle()
         await s.send("Write a segmented sieve")
@@ -233,3 +239,44 @@ async def test_tokens(still, look):
         await s.pilot.press("f7")
         await settle(s)
         assert_same(s.app, f"tokens-{look}-80x24")
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24), (60, 16)])
+@pytest.mark.parametrize("look", LOOKS)
+async def test_tokens_while_they_arrive(still, size, look):
+    async with still(size, chat__token_colours=True, **LOOKS[look]) as s:
+        s.app.composer.cursor_blink = False
+        await s.idle()
+        await s.send("Write a segmented sieve")
+        await s.until(lambda: s.app.chat.phase == "writing")
+        await settle(s)
+        assert_same(s.app, f"tokens-live-{look}-{size[0]}x{size[1]}")
+        s.engine.go.set()
+        await s.idle()
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24), (60, 16)])
+@pytest.mark.parametrize("look", LOOKS)
+async def test_files(still, size, look, tmp_path, monkeypatch):
+    """A file folded and one unfolded, while the next message names another."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("sieve.py", "notes.md"):
+        (tmp_path / name).write_text(f"# {name}\nx = 1\n")
+    async with still(size, chat__view="off", **LOOKS[look]) as s:
+        s.app.composer.cursor_blink = False
+        await s.idle()
+        await s.send("Compare @sieve.py with @notes.md")
+        await s.until(lambda: s.app.chat.phase == "writing")
+        await s.pilot.press("tab")
+        while not isinstance(s.app.transcript.cursor, FilePiece):
+            await s.pilot.press("k")
+        await s.pilot.press("enter", "tab")
+        s.app.composer.focus()
+        await s.type("and now @sieve.py")
+        await s.until(lambda: s.app.tick() or "tokens" in s.state)
+        await settle(s)
+        s.app.transcript.action_scroll_home()
+        await settle(s)
+        assert_same(s.app, f"files-{look}-{size[0]}x{size[1]}")
+        s.engine.go.set()
+        await s.idle()

@@ -80,7 +80,7 @@ async def test_a_load_that_fails_is_told_and_the_screen_lives(seat, problem, wor
         await s.pilot.pause()
         assert words in s.text
         await s.type("kept")
-        assert s.app._composer.text == "kept"
+        assert s.app.composer.text == "kept"
 
 
 async def test_demo_model_is_announced_with_how_to_give_a_real_one(seat):
@@ -124,12 +124,12 @@ async def test_a_refused_message_goes_back_into_the_box(seat):
         await s.until(lambda: len(s.engine.requests) == 2 and not s.app.chat.is_busy)
         await s.pilot.pause()
         assert "Shorten it" in s.text
-        assert s.app._composer.text == "//too long"
-        assert s.app._history.entries()[-1] == "//too long"
-        s.app._composer.clear_all()
+        assert s.app.composer.text == "//too long"
+        assert s.app.history.entries()[-1] == "//too long"
+        s.app.composer.clear_all()
         s.app.action_run("/redo")
         await s.until(lambda: len(s.engine.requests) == 3 and not s.app.chat.is_busy)
-        assert s.app._composer.text == ""
+        assert s.app.composer.text == ""
         await s.send("question two")
         await s.until(lambda: "alive again" in s.text)
         await s.idle()
@@ -162,10 +162,10 @@ async def test_one_message_is_queued_shown_taken_back_and_sent(seat):
         await s.pilot.pause()
         assert "queued: second" in s.text
         await s.send("third")
-        assert s.app._composer.text == "third"
-        s.app._composer.clear_all()
+        assert s.app.composer.text == "third"
+        s.app.composer.clear_all()
         await s.pilot.press("up")
-        assert s.app._composer.text == "second"
+        assert s.app.composer.text == "second"
         assert not s.app.chat.queued
         await s.pilot.press("enter", "ctrl+enter")
         await s.until(lambda: "to the second" in s.text)
@@ -228,7 +228,7 @@ async def test_draft_is_on_disk_while_typing_and_comes_back(seat):
         s.app.tick()
         assert s.app.chat.session.draft == "half a thou"
     async with seat() as s:
-        assert s.app._composer.text == "half a thou"
+        assert s.app.composer.text == "half a thou"
 
 
 async def test_a_long_paste_is_a_sign_and_is_sent_in_full(seat):
@@ -237,7 +237,7 @@ async def test_a_long_paste_is_a_sign_and_is_sent_in_full(seat):
         await s.idle()
         await s.type("look: ")
         await paste(s, text)
-        assert s.app._composer.text.startswith("look: [pasted text #1: 212 lines, ")
+        assert s.app.composer.text.startswith("look: [pasted text #1: 212 lines, ")
         await s.pilot.press("enter")
         await s.idle()
         sent = s.engine.requests[0].messages[-1].content
@@ -253,13 +253,13 @@ async def test_a_paste_of_a_megabyte_stays_quick(seat):
         await paste(s, "x" * 1_000_000)
         await s.type("!")
         assert loop.time() - began < 0.5
-        assert s.app._composer.text == "[pasted text #1: 1 line, 1.0 MB]!"
+        assert s.app.composer.text == "[pasted text #1: 1 line, 1.0 MB]!"
 
 
 async def test_a_short_paste_is_put_in_as_it_is(seat):
     async with seat() as s:
         await paste(s, "two\r\nlines\x07")
-        assert s.app._composer.text == "two\nlines␇"
+        assert s.app.composer.text == "two\nlines␇"
 
 
 def test_signs_that_the_person_typed_are_not_exchanged():
@@ -270,7 +270,7 @@ def test_signs_that_the_person_typed_are_not_exchanged():
 async def paste(s, text):
     from textual.events import Paste
 
-    s.app._composer.post_message(Paste(text))
+    s.app.composer.post_message(Paste(text))
     await s.pilot.pause()
 
 

@@ -106,8 +106,10 @@ def test_talk_quit_and_farewell(terminal):
     t.until("ready")
     t.send("what is a volcano?\r")
     t.until("A volcano is a mountain.")
+    assert re.search(rb"\x1b\[22;2t\x1b\]2;qwen38 [^\x00-\x1f]*\x07", t.raw)
     t.send("\x11")
     assert t.end() == 0
+    assert t.raw.rindex(b"\x1b[23;2t") > t.raw.rindex(b"\x1b]2;qwen38")
     assert_sane(t)
     assert b"go on with: qwen38 chat --resume " in t.raw
 

@@ -127,17 +127,17 @@ async def test_ascii_draws_with_ascii_only(seat):
             await s.pilot.pause()
 
 
-async def test_a_long_answer_rings_only_for_a_person_who_is_elsewhere(seat, monkeypatch):
-    from app.tui.clock import Clock
-
-    now = [0.0]
-    rung = []
-    async with seat(Script(answer="a b c d", round_s=0.05), clock=Clock(lambda: now[0])) as s:
-        monkeypatch.setattr(s.app, "bell", lambda: rung.append(now[0]))
+async def test_ascii_holds_whoever_draws(seat):
+    """A box that scrolls, the palette, a list of bullets, ellipses, and signs for what hides."""
+    answer = "- one\n- two … three\n\n---\n\n\x1b[2J\u202e\u200b \x9b" + " x" * 400
+    async with seat(Script(answer=answer), chat__ascii=True, size=(60, 16)) as s:
         await s.idle()
-        for focused, seconds, rings in ((True, 60, 0), (False, 3, 0), (False, 60, 1)):
-            s.app.app_focus = focused
-            s.app.chat.submit("go")
-            now[0] += seconds
-            await s.idle()
-            assert len(rung) == rings, (focused, seconds)
+        await s.send("go")
+        await s.idle()
+        await s.type("\n".join(f"line {n}" for n in range(40)))
+        assert "line 39" in s.text
+        for keys in ((), ("ctrl+p",), ("escape", "ctrl+f"), ("escape", "ctrl+r"), ("escape", "f2")):
+            await s.pilot.press(*keys)
+            await s.pilot.pause(0.2)
+            for row in screen_rows(s.app):
+                assert row.isascii(), row

@@ -1,8 +1,8 @@
 import threading
 import time
 
+from app.rates import TurnRates, rates_of
 from app.tui import worker as workers
-from app.tui.rates import TurnRates, rates_of
 from app.tui.worker import EngineOpened, EngineWorker, InfoChanged, OpenFailed, TurnFailed
 from engine.errors import CancelledError
 from engine.types import Request, RoundEnded, TurnEnded

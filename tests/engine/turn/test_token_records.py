@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.types import Message, Request, Sampling
+from engine.types import Message, Request, RoundEnded, Sampling
 from tests.fakes.model import FakeModel, local_engine, run, write_text_files
 
 
@@ -47,3 +47,27 @@ def test_ids_are_spelled_by_the_engine(folder):
     assert "".join(engine.token_texts(ids.token_ids)) == ids.text
     engine.close()
     assert engine.token_texts((0,))
+
+
+@pytest.mark.parametrize("drafter", ["off", "half", "wrong", "lookup"])
+def test_rounds_tell_the_characters_of_their_tokens_while_they_come(folder, drafter):
+    engine = local_engine(FakeModel(counting), folder)
+    request = Request(
+        prompt_ids=(40,), drafter=drafter, max_tokens=60, sampling=Sampling(temperature=0.0)
+    )
+    events = run(engine, request)
+    told = [one.token_chars for one in events if isinstance(one, RoundEnded)]
+    record = events[-1].record
+    assert [len(one) for one in told] == [
+        len(one.token_ids) + (at == 0) for at, one in enumerate(record.rounds)
+    ]
+    told = [count for one in told for count in one]
+    assert told[:-1] == list(record.token_chars[:-1])  # the last one may get what was held back
+    assert told[-1] <= record.token_chars[-1]
+
+
+def test_a_text_has_as_many_tokens_as_a_prompt_of_it(folder):
+    engine = local_engine(FakeModel(counting), folder)
+    empty = engine.count_tokens((Message("user", ""),))
+    for text in ("hello", "two words\n\nand lines", "<|im_end|>", "größer 漢字"):
+        assert engine.text_tokens(text) == engine.count_tokens((Message("user", text),)) - empty

@@ -14,6 +14,7 @@ laws.CPU_ROWS = (1, 3)
 HEADS = {"heads": (1, 2), "width": 16}
 SMALL = {
     "gates": problems.gates_case(5, num_pending=2, **HEADS),
+    "product": problems.gates_case(5, num_inputs=1100, **HEADS),
     "gates tiny": problems.gates_case(2, x=domain.TINY, **HEADS),
     "prefill": problems.prefill_case(19, **HEADS),
     "fold": problems.fold_case(2, 64, 2, 1),
@@ -29,4 +30,4 @@ def red(subject: str) -> list[str]:
     return [name for name in PROOFS if proofs.DEVICE_CODE[name](op, case, "cpu")]
 
 
-report(("kernels.conv.kernel", "kernels.conv.prefill_kernel"), red)
+report(("kernels.conv.gates_kernel", "kernels.conv.kernel", "kernels.conv.prefill_kernel"), red)

@@ -6,6 +6,7 @@ import torch
 from kernels.common.compare import different_bits
 from kernels.common.problem import ModelSizes
 from kernels.conv import conv_fold, conv_gates, conv_prefill
+from kernels.conv.arguments import GateInputs
 from kernels.conv.cases import FAMILY
 from kernels.conv.gates_reference import KERNEL, TORCH, softplus_of_kernel
 from kernels.conv.reference import conv_reference, next_tail_reference
@@ -121,6 +122,27 @@ def test_records_must_be_contiguous(layer):
         call(layer, tails=halves)
 
 
+def test_a_weight_of_fewer_inputs_than_rows_have_is_refused(layer):
+    x, ab = layer.product_rows(2, 64)
+    q, v, beta = torch.zeros(2, 2, 16), torch.zeros(2, 4, 16).bfloat16(), torch.zeros(2, 4)
+    narrow = GateInputs(ab.rows, ab.weight[:, :48].contiguous())
+    with pytest.raises(ValueError, match=r"ab\.weight has 48 inputs and ab\.rows 64"):
+        call(layer, x=x, ab=narrow, q=q, v=v, beta=beta)
+
+
+def test_a_product_is_that_of_the_rows_alone(layer):
+    """A weight wider than the rows is padded: what is beyond them is not read."""
+    x, ab = layer.product_rows(2, 64)
+    wide = torch.cat((ab.weight, torch.full_like(ab.weight, torch.nan)), -1)
+    written = []
+    for gates in (ab, GateInputs(ab.rows, wide)):
+        q, v, beta = torch.zeros(2, 2, 16), torch.zeros(2, 4, 16).bfloat16(), torch.zeros(2, 4)
+        call(layer, x=x, ab=gates, q=q, v=v, beta=beta)
+        written.append(beta)
+    assert torch.equal(*written)
+    assert written[0].any()
+
+
 def test_more_rows_than_a_record_are_refused(layer):
     with pytest.raises(ValueError, match="33 rows came, a record holds 32"):
         call(
@@ -148,8 +170,10 @@ def test_no_rows_and_no_layers_change_nothing(layer):
 
 @pytest.mark.parametrize("rows", [1, 16, 1024])
 def test_problems_are_timed_on_what_was_proven(rows):
-    (problem,) = timed(SIZES, rows)
-    assert problem.op in FAMILY.ops
-    assert problem.case is not None
-    written = problem.case.written_bytes
-    assert written < problem.num_bytes < problem.case.read_bytes + 2 * written
+    problems = timed(SIZES, rows)
+    assert len(problems) == (2 if rows <= 32 else 1)  # with a | b, and with their product
+    for problem in problems:
+        assert problem.op in FAMILY.ops
+        assert problem.case is not None
+        written = problem.case.written_bytes
+        assert written < problem.num_bytes < problem.case.read_bytes + 2 * written

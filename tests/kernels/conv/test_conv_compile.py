@@ -19,6 +19,9 @@ CAPABILITIES = (90, 121)
 HEADS = ((16, 48), (16, 32), (16, 16), (1, 3))
 """Key and value heads of 128: the 27B, its siblings, the demo model."""
 
+MOST_REGISTERS = {1: 80, 32: 128}
+"""Of a thread where a | b are multiplied: 6 blocks of four warps a multiprocessor, 16 of one."""
+
 INTEGERS = ("length_ptr", "parity_ptr", "num_pending_ptr", "pending_rows_ptr", "parents_ptr")
 
 
@@ -30,7 +33,12 @@ def types_of(op: str) -> dict[str, str]:
 
 @cache
 def compiled(
-    op: str, heads: tuple[int, int], capability: int, rows: int = 32, overlap: bool = False
+    op: str,
+    heads: tuple[int, int],
+    capability: int,
+    rows: int = 32,
+    overlap: bool = False,
+    inputs: int = 0,
 ) -> Binary:
     common = {
         "KEY_HEADS": heads[0],
@@ -40,12 +48,13 @@ def compiled(
     }
     constants, num_warps = {
         "conv_gates": (
-            {**common, "PAIRS": 7, "Q_SCALE": 128**-0.5, "OVERLAP": overlap}, warps_of(rows)),
+            {**common, "PAIRS": 7, "Q_SCALE": 128**-0.5, "OVERLAP": overlap, "INPUTS": inputs},
+            warps_of(rows, multiplies=bool(inputs))),
         "conv_prefill": ({**common, "ROWS": PREFILL_ROWS, "HAS_LENGTH": True}, 4),
         "conv_fold": ({"WIDTH": (2 * heads[0] + heads[1]) * 128, "LANES": FOLD_LANES}, 4),
     }[op]  # fmt: skip
     options = {"num_warps": num_warps, "enable_fp_fusion": False, "launch_pdl": overlap}
-    unaligned = ("stride_ab_row",) if heads == (1, 3) else ()
+    unaligned = ("stride_ab_row", "stride_gates_row") if heads == (1, 3) else ()
     return compile_launch(
         KERNELS[op], constants, options, capability, types_of(op), unaligned=unaligned
     )
@@ -58,6 +67,16 @@ def compiled(
 )
 def test_a_kernel_compiles_without_spills(op, rows, heads, capability):
     assert_fits(compiled(op, heads, capability, rows))
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("rows", [1, 32])
+def test_the_product_of_a_27b_has_no_spills_and_no_contracted_step(rows, capability):
+    binary = compiled("conv_gates", (16, 48), capability, rows, overlap=True, inputs=5120)
+    usage = binary.usage()
+    assert usage["STACK"] == usage["LOCAL"] == binary.spill_bytes() == 0
+    assert usage["REG"] <= MOST_REGISTERS[rows]
+    assert [word for word in ("fma.", "approx", ".ftz", "div.full") if word in binary.ptx] == []
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)

@@ -4,13 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from kernels.conv import gates_kernel, kernel, prefill_kernel
+
 MODEL = "bits of the model"
 TRUTH = "within tolerance of fp64"
 LAW = "law"
-
-ROUND = "kernels.conv.kernel"
-MODULES = {"prefill": "kernels.conv.prefill_kernel"}
-"""Where the faults of a subject are planted that runs no kernel of a round."""
 
 FAULTS = [
     # name, case, what the source says, what it is made to say, a proof that must turn red
@@ -44,7 +42,16 @@ FAULTS = [
     ("beta not rounded", "gates", "exp(-b.to(tl.float32))).to(tl.bfloat16)",
      "exp(-b.to(tl.float32)))", MODEL),
     ("beta of a", "gates", "write_share(b).to", "write_share(a).to", TRUTH),
-    ("gates of row 0", "rows law", "ab_ptr + row * stride_ab_row + lanes", "ab_ptr + lanes", LAW),
+    ("gates of row 0", "rows law", "a = tl.load(ab_ptr + row * stride_ab_row + lanes",
+     "a = tl.load(ab_ptr + lanes", LAW),
+    ("the first inputs alone", "product", "tl.static_range(0, INPUTS,", "tl.static_range(0, 512,",
+     TRUTH),
+    ("b from a's weight", "product", "weight_ptr + (VALUE_HEADS + head) * stride",
+     "weight_ptr + head * stride", TRUTH),
+    ("gates of row 0 alone", "product", "hidden_ptr += row * stride_hidden_row",
+     "hidden_ptr += 0 * row", TRUTH),
+    ("a not rounded", "product", "a = sum_rows(a, 1, 0, _PAIRS).to(tl.bfloat16)",
+     "a = sum_rows(a, 1, 0, _PAIRS)", MODEL),
     ("tail from its new end", "prefill", "(3 + at) * WIDTH", "(-1 - at) * WIDTH", TRUTH),
     ("a row twice", "prefill", "rows - 2, stride", "rows - 1, stride", TRUTH),
     ("last row not written", "prefill", "(rows < num_rows) & (within < D)",
@@ -61,11 +68,17 @@ FAULTS = [
 NAMES = [name for name, *_ in FAULTS]
 
 
+def module_of(text: str) -> str:
+    """The module whose source says it."""
+    modules = (prefill_kernel, gates_kernel, kernel)
+    return next(one.__name__ for one in modules if text in Path(one.__file__).read_text())
+
+
 @pytest.fixture(scope="module")
 def red(plant) -> dict[str, list[str]]:
     """The proofs that turned red, by fault, from one process that interprets."""
     faults = [
-        {"name": n, "subject": c, "old": o, "new": w, "module": MODULES.get(c, ROUND)}
+        {"name": n, "subject": c, "old": o, "new": w, "module": module_of(o)}
         for n, c, o, w, _ in FAULTS
     ]
     return plant(Path(__file__).with_name("conv_planted_script.py"), faults)

@@ -10,6 +10,7 @@ from kernels.common.round import MAX_ROWS
 from kernels.common.tree import MAX_KEPT, depth_first, plan_tree
 from kernels.delta import walk
 from kernels.delta.fold import delta_fold
+from kernels.delta.gate import OutputGate
 from kernels.delta.problems import bush
 from kernels.delta.record import DeltaRecord
 from kernels.delta.tile import fits, most_kept
@@ -78,6 +79,26 @@ def test_arguments_that_agree_are_taken():
 def test_a_wrong_argument_is_refused_in_a_sentence(name, wrong, sentence):
     with pytest.raises((TypeError, ValueError), match=sentence):
         delta_walk(**arguments() | {name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("z", "weight", "sentence"),
+    [
+        (torch.zeros(3, 6, 8), torch.zeros(16), r"gate.z must be bfloat16"),
+        (torch.zeros(3, 5, 16).bfloat16(), torch.zeros(16), r"gate.z must be \[T, H, E\]"),
+        (torch.zeros(3, 6, 16).bfloat16(), torch.zeros(8), r"gate.weight must be \[E\] = \[16\]"),
+        (torch.zeros(3, 12, 16).bfloat16()[:, ::2], torch.zeros(16), r"heads side by side"),
+        (torch.zeros(3, 100).bfloat16()[:, 4:].view(3, 6, 16), torch.zeros(16), r"16 bytes align"),
+    ],
+)  # fmt: skip
+def test_a_wrong_gate_is_refused_in_a_sentence(z, weight, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        delta_walk(**arguments(), gate=OutputGate(z, weight, 1e-6))
+
+
+def test_a_part_of_wider_rows_is_a_gate():
+    z = torch.zeros(3, 104).bfloat16()[:, 8:].view(3, 6, 16)
+    delta_walk(**arguments(), gate=OutputGate(z, torch.zeros(16), 1e-6))
 
 
 @pytest.mark.parametrize("num_rows", [0, 33])

@@ -6,10 +6,18 @@ import pytest
 
 from kernels.common.compile import mnemonics_of, usage_of
 from kernels.common.shared_memory import MAX_SHARED_BYTES
-from kernels.delta.tile import COLUMNS, MAX_KEY_DIM, WARP, fits, num_tiles, shared_bytes
+from kernels.delta.tile import (
+    COLUMNS,
+    MAX_KEY_DIM,
+    WARP,
+    fits,
+    num_tiles,
+    shared_bytes,
+    warps_of,
+)
 from kernels.delta.walk_launch import cubin
 
-TARGETS = {90: "sm_90a", 121: "sm_121a"}
+CAPABILITIES = {90: (9, 0), 121: (12, 1)}
 NUM_SMS = {90: 132, 121: 48}
 SHARED_OF_AN_SM = {90: 233_472, 121: 102_400}
 RESERVED = 1024
@@ -21,10 +29,29 @@ SHAPES = ((128, 128), (32, 16))
 """D and E: of every model, and the smallest there is."""
 
 
-@pytest.fixture(scope="module", params=[(c, s) for c in TARGETS for s in SHAPES], ids=str)
+BLOCKS = ((1, False), (4, True), (32, True))
+"""Rows, and whether a gate follows, of the three kinds of blocks that there are on Hopper."""
+
+
+def warps(block: tuple[int, bool], value_dim: int, capability: int) -> int:
+    return warps_of(block[0], value_dim, CAPABILITIES[capability], gated=block[1])
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        *((90, *SHAPES[0], block) for block in BLOCKS),
+        *((121, *SHAPES[0], block) for block in BLOCKS[::2]),
+        *((capability, *SHAPES[1], BLOCKS[0]) for capability in CAPABILITIES),
+    ],
+    ids=str,
+)
 def binary(request) -> tuple[int, int, bytes]:
-    capability, (key_dim, value_dim) = request.param
-    return capability, key_dim, cubin(key_dim, value_dim, TARGETS[capability])
+    """Code, with the key dimension and the blocks of a cluster."""
+    capability, key_dim, value_dim, block = request.param
+    num_warps, gated = warps(block, value_dim, capability), block[1]
+    code = cubin(key_dim, value_dim, num_warps, CAPABILITIES[capability], gated=gated)
+    return key_dim, value_dim // COLUMNS // num_warps if gated else 1, code
 
 
 def bases(code: bytes) -> Counter[str]:
@@ -47,7 +74,7 @@ def test_no_sum_is_added_by_an_atomic(binary):
 
 def test_products_and_sums_are_fused_where_the_source_says_so(binary):
     """A walk's row and two folds take at least: 2 products, 3 updates of all keys and columns."""
-    _, key_dim, code = binary
+    key_dim, _, code = binary
     assert bases(code)["FFMA"] + 2 * bases(code)["FFMA2"] >= 5 * key_dim // 8 * 4 - 16
 
 
@@ -58,28 +85,48 @@ def test_rows_are_read_after_the_predecessor_has_ended_and_not_through_the_const
     assert not [name for name in names if name.startswith("LDG") and "CONSTANT" in name]
 
 
-def test_static_shared_memory_is_what_is_planned(binary):
-    """`usage_of` reads the last kernel of a cubin, which is the walk."""
-    capability, key_dim, code = binary
-    assert capability in TARGETS
-    assert usage_of(code)["SHARED"] == shared_bytes(1, key_dim) + RESERVED
+def test_a_gate_waits_for_its_own_sums_and_not_for_what_is_on_its_way_to_memory(binary):
+    """The exchange in a cluster: a store to each block arrives by itself, no fence of memory."""
+    _, cluster, code = binary
+    names = mnemonics_of(code)
+    assert names["STAS"] == (cluster if cluster > 1 else 0)
+    assert not [name for name in names if name.startswith("MEMBAR")]
 
 
-@pytest.mark.parametrize("capability", TARGETS)
-def test_all_tiles_of_a_27b_are_resident_on_hopper_and_two_or_more_a_multiprocessor_else(
-    capability,
+def test_the_gated_head_of_a_27b_is_one_block_on_hopper_where_its_rows_are_few():
+    assert [warps(block, 128, 90) for block in BLOCKS] == [1, 8, 4]
+    assert [warps(block, 128, 121) for block in BLOCKS] == [1, 1, 1]
+
+
+def test_no_shared_memory_is_asked_for_behind_the_plans_back(binary):
+    """`usage_of` reads the last kernel of a cubin, which is the walk: all of its own is dynamic."""
+    assert usage_of(binary[2])["SHARED"] == RESERVED
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("block", [*BLOCKS, (6, True), (16, True), (32, False)])
+def test_all_of_a_27b_is_resident_on_hopper_and_two_warps_or_more_a_multiprocessor_else(
+    block, capability
 ):
-    usage = usage_of(cubin(128, 128, TARGETS[capability]))
-    registers = -(-usage["REG"] // 8) * 8 * WARP
-    blocks = num_tiles(HEADS_OF_27B, 128)
-    for num_rows in (1, 16, 32):
-        shared = shared_bytes(num_rows, 128) + RESERVED
-        room = min(SHARED_OF_AN_SM[capability] // shared, REGISTERS_OF_AN_SM // registers)
-        assert room >= (-(-blocks // NUM_SMS[capability]) if capability == 90 else 2)
+    num_warps = warps(block, 128, capability)
+    code = cubin(128, 128, num_warps, CAPABILITIES[capability], gated=block[1])
+    usage = usage_of(code)
+    registers = -(-usage["REG"] // 8) * 8 * WARP * num_warps
+    blocks = num_tiles(HEADS_OF_27B, 128) // num_warps
+    shared = shared_bytes(block[0], 128, 128, num_warps, gated=block[1]) + RESERVED
+    room = min(SHARED_OF_AN_SM[capability] // shared, REGISTERS_OF_AN_SM // registers)
+    if capability == 90:
+        assert room * NUM_SMS[capability] >= blocks
+    else:
+        assert room * num_warps >= 2
 
 
-def test_a_blocks_shared_memory_is_within_the_limit_for_all_that_fits():
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("gated", [False, True])
+def test_a_blocks_shared_memory_is_within_the_limit_for_all_that_fits(gated, capability):
     for key_dim in range(1, 2 * MAX_KEY_DIM):
         if fits(key_dim, COLUMNS):
             for num_rows in range(1, 33):
-                assert shared_bytes(num_rows, key_dim) <= min(MAX_SHARED_BYTES.values())
+                num_warps = warps((num_rows, gated), 128, capability)
+                held = shared_bytes(num_rows, key_dim, 128, num_warps, gated=gated)
+                assert held <= MAX_SHARED_BYTES[capability]

@@ -91,7 +91,7 @@ def test_model_is_within_the_bound(case):
 
 
 def walk_by_model(q, v, beta, state, record, parity, num_pending, pending_rows, saves, restores,
-                  *, out, overlap=False):  # fmt: skip
+                  *, out, gate=None, overlap=False):  # fmt: skip
     """Stand in for delta_walk."""
     tensors = {"q": q, "v": v, "beta": beta, "state": state, "record_k": record.k,
                "record_u": record.u, "record_decay": record.decay, "parity": parity,

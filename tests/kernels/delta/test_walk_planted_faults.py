@@ -4,6 +4,7 @@ import types
 from pathlib import Path
 
 import pytest
+import torch
 
 from kernels.common import nvrtc, proofs
 from kernels.delta import fold, walk, walk_launch, walk_reference
@@ -51,6 +52,7 @@ FAULTS = [
     ("a kept state is walked on", "kept[slot].clone()", "kept[slot]", TREES),
     ("the state before a branch is kept", "kept[slot] = walked.clone()", "kept[slot] = state",
      TREES),
+    ("the gate forgotten", "if gate is None else", "if True else", TRUTH),
     ("a NaN reaches other columns", "seen = (walked * k).sum(-2)",
      "seen = (walked * k).sum(-2); seen = seen + 0 * seen.sum(-1, keepdim=True)", NAN),
 ]  # fmt: skip
@@ -60,6 +62,7 @@ def red_proofs() -> set[str]:
     """What turns red on a walk of a comb with pending rows and of a bush, a fold, and the laws."""
     walks = [walk_case(9, 2, 4, shape=shape, pending=3, parity=1, key_dim=32, value_dim=16)
              for shape in ("comb", "bush")]  # fmt: skip
+    walks.append(walk_case(9, 2, 4, key_dim=32, value_dim=16, weight=torch.bfloat16))
     cases = [*walks, fold_case(2, 2, 4, 3, key_dim=32, value_dim=16)]
     red = {TRUTH for case in cases
            if proofs.within_tolerance(FAMILY.ops[case.op], case, "cpu")}  # fmt: skip

@@ -7,7 +7,7 @@ PYTHONPATH=. python tests/kernels/delta/walk_device_faults.py
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 
 import torch
 
@@ -16,10 +16,10 @@ from kernels.delta import walk_launch
 from kernels.delta.cases import FAMILY
 from kernels.delta.laws import LAWS
 from kernels.delta.problems import fold_case, walk_case
-from kernels.delta.tile import macros
+from kernels.delta.tile import macros, warps_of
 
 MODEL, TRUTH, GRAPH = "bits of the model", "within tolerance of fp64", "graph equals eager"
-CHAINS, TREES, _, _, NAN, OVERLAP, _ = (law.name for law in LAWS)
+CHAINS, TREES, _, _, NAN, OVERLAP, GATE, _ = (law.name for law in LAWS)
 
 FAULTS = [
     # name, what the source says, what it is made to say, a proof or law that must turn red
@@ -45,6 +45,14 @@ FAULTS = [
     ("single steps decay otherwise", "float decay = __shfl_sync(ALL, decays, i)",
      "float decay = (p.rows == 1 ? 1.0000001f : 1.0f) * __shfl_sync(ALL, decays, i)", CHAINS),
     ("predecessor not waited for", "griddepcontrol.wait;", "// griddepcontrol.wait;", OVERLAP),
+    ("the squares of one tile alone", "i < TILES ? head.squares", "i < 1 ? head.squares", MODEL),
+    ("squares added in a chain", "for (int step = 1; step < N; step *= 2)",
+     "for (int i = 1; i < N; ++i) x[0] = __fadd_rn(x[0], x[i]);\n  for (int step = N; false;)",
+     MODEL),
+    ("the product with the weight not rounded", "if (!gate.wide_weight) scaled =",
+     "if (false) scaled =", MODEL),
+    ("gates of the row before", "own.z + row * TILE_COLUMNS + within",
+     "own.z + max(row - 1, 0) * TILE_COLUMNS + within", GATE),
     ("a NaN reaches other columns", "met = product(now.k, now.q)",
      "met = product(now.k, now.q) + 0.0f * (seen[0] + seen[1] + seen[2] + seen[3])", NAN),
 ]  # fmt: skip
@@ -61,9 +69,11 @@ def plant(source: str) -> None:
     """Have the next launches run another source."""
 
     @cache
-    def load(name: str, key_dim: int, value_dim: int, device: int) -> nvrtc.CudaKernel:
+    def load(
+        name: str, key_dim: int, value_dim: int, warps: int, device: int, *, gated: bool
+    ) -> nvrtc.CudaKernel:
         target = nvrtc.architecture(torch.cuda.get_device_capability(device))
-        code = nvrtc.compile_cubin(source, target, macros(key_dim, value_dim))
+        code = nvrtc.compile_cubin(source, target, macros(key_dim, value_dim, warps, gated=gated))
         return nvrtc.CudaKernel(code, name)
 
     walk_launch.load = load
@@ -72,6 +82,7 @@ def plant(source: str) -> None:
 def red_proofs() -> list[str]:
     """What turns red on a comb with pending rows and a bush, a fold, and the laws."""
     walks = [walk_case(9, 2, 6, shape=shape, pending=3, parity=1) for shape in ("comb", "bush")]
+    walks.append(walk_case(9, 2, 6, pending=3, weight=torch.bfloat16))
     red = {
         name
         for case in (*walks, fold_case(2, 2, 6, 3))
@@ -84,9 +95,16 @@ def red_proofs() -> list[str]:
 def main() -> None:
     """Compile all side by side, then try one after another."""
     sources = [planted(old, new) for _, old, new, _ in FAULTS]
-    target = nvrtc.architecture(torch.cuda.get_device_capability())
+    capability = torch.cuda.get_device_capability()
+    target = nvrtc.architecture(capability)
+    gated = (warps_of(rows, 128, capability, gated=True) for rows in (4, 32))
+    sizes = [
+        macros(128, 128, 1, gated=False),
+        *(macros(128, 128, warps, gated=True) for warps in gated),
+    ]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda one: nvrtc.compile_cubin(one, target, macros(128, 128)), sources))
+        for chosen in sizes:
+            list(pool.map(partial(nvrtc.compile_cubin, target=target, macros=chosen), sources))
     for (name, _, _, wanted), source in zip(FAULTS, sources, strict=True):
         plant(source)
         red = red_proofs()

@@ -1,8 +1,21 @@
 """Draft against choice: what each token is, and which characters it brought."""
 
+import threading
+
+import pytest
+
 from app.sessions.turns import pack, unpack
-from app.tui.instruments.token_kinds import Span, Step, kinds_of, spans_of, steps_of
-from tests.app.tui.instruments.records import a_round, a_turn
+from app.tui.instruments.token_kinds import (
+    GrowingSpans,
+    Span,
+    Step,
+    kinds_of,
+    spans_of,
+    steps_of,
+)
+from engine.types import Request, RoundEnded, TextArrived, TurnEnded
+from tests.app.records import a_round, a_turn
+from tests.fakes.engine import Script, ScriptedEngine
 
 
 def test_a_wrong_draft_is_corrected_and_its_rest_was_not_looked_at():
@@ -44,3 +57,32 @@ def test_drafts_and_characters_are_kept_with_the_conversation():
     turn = a_turn(rounds, text="abc", chars=(1, 1, 1, 0, 0, 0))
     assert unpack(pack(turn), "abc", "") == turn
     assert unpack({k: v for k, v in pack(turn).items() if k != "drafts"}, "", "").rounds
+
+
+@pytest.mark.parametrize("thinking", ["", "let me see now"])
+def test_the_characters_of_an_answer_in_progress_are_those_of_its_record(thinking):
+    script = Script(answer="one two three four five six seven", thinking=thinking)
+    growing, said, found = GrowingSpans(), "", []
+    for event in ScriptedEngine([script]).generate(Request(), threading.Event()):
+        if isinstance(event, TextArrived) and event.channel == "answer":
+            said += event.text
+        if isinstance(event, RoundEnded):
+            growing.take(event.record, event.token_chars)
+            found.append((len(said), list(growing.spans(len(thinking)))))
+        if isinstance(event, TurnEnded):
+            record = event.record
+    whole = spans_of(record)
+    assert found[-1][1] == whole
+    for num_chars, spans in found:
+        assert spans == whole[: len(spans)]
+        assert (spans[-1].end if spans else 0) == num_chars
+
+
+def test_a_first_token_out_of_the_prefill_is_plain():
+    growing = GrowingSpans()
+    growing.take(a_round(accepted=1, tested=2, ids=(5, 6)), (2, 3, 4))
+    assert growing.spans(0) == [
+        Span(0, 2, "plain"), Span(2, 5, "accepted"), Span(5, 9, "corrected"),
+    ]  # fmt: skip
+    growing.take(a_round(ids=(5, 6)), ())
+    assert len(growing.spans(0)) == 3

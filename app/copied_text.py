@@ -4,9 +4,9 @@
 hand over the id of a message.
 """
 
+from app.blocks import code_blocks
 from app.sessions.branches import message_meant
 from app.sessions.session import Session
-from app.tui.blocks import code_blocks
 from app.visible import visible
 from engine.errors import RequestError
 

@@ -4,7 +4,8 @@
 second, where a round that reaches into that second counts with its part of it; milliseconds a round
 and by phase, and bytes over time, of the rounds that ended in it. Mean: (n - 1) / (time
 of the last token - time of the first). Peak: the highest ``now`` once a whole second of decode is
-behind. Accepted: draft tokens the target agreed with, over those it tested. Knows no widget.
+behind, and never below the mean. Accepted: draft tokens the target agreed with, over those it
+tested. Knows no widget.
 """
 
 from collections.abc import Sequence
@@ -170,8 +171,12 @@ class TurnRates:
 
     @property
     def peak_tok_s(self) -> float | None:
-        """The highest ``now_tok_s`` over a whole second; below a second of decode the present."""
-        return self._peak_tok_s if self._peak_tok_s is not None else self.now_tok_s
+        """The highest ``now_tok_s`` over a whole second; below a second of decode the present.
+
+        Never below the mean, which an answer of about a second can have between two of them.
+        """
+        peak = self._peak_tok_s if self._peak_tok_s is not None else self.now_tok_s
+        return max(peak, self.mean_tok_s or 0.0) if peak is not None else None
 
     @property
     def mean_tok_s(self) -> float | None:
@@ -215,6 +220,11 @@ class TurnRates:
     def total_tokens(self) -> int:
         """Tokens of the answer so far."""
         return len(self.record.token_ids) if self.record is not None else self.num_tokens
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the answer is complete: one of a single token has no round."""
+        return self.record is not None and bool(self.record.token_ids)
 
     @property
     def context_tokens(self) -> int:

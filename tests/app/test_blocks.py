@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.blocks import Block, BlockCutter, cut
 from app.tui.answer import TailPiece
-from app.tui.blocks import Block, BlockCutter, cut
 from app.tui.theme import DARK, get_look
 from app.tui.wrap import GrowingText, fold, fold_text
 

@@ -1,0 +1,64 @@
+"""A Textual app in our looks, whose unforeseen end is told by whoever ran it."""
+
+from collections.abc import Sequence
+
+from rich.console import RenderableType
+from textual.app import App
+from textual.filter import LineFilter
+
+from app.live import LiveSettings
+from app.tui.ascii_only import AsciiOnly
+from app.tui.theme import ANSI, NAMES, THEMES, Look, get_look
+from engine.settings import environment
+
+
+class ThemedApp(App[None]):
+    """Follows the settings of appearance; ends without a traceback on the terminal."""
+
+    def __init__(self, live: LiveSettings) -> None:
+        # with NO_COLOR no colour at all is written, not even grey
+        super().__init__(ansi_color=True if environment.no_color() else None)
+        for theme in THEMES:
+            self.register_theme(theme)
+        self._live = live
+        self._ascii_only = AsciiOnly()
+
+    @property
+    def look(self) -> Look:
+        """What the settings ask for."""
+        return get_look(self._theme_name, ascii_only=self._live.settings.chat.ascii)
+
+    @property
+    def _theme_name(self) -> str:
+        return ANSI if self.no_color else NAMES[self._live.settings.chat.theme]
+
+    def dress(self) -> None:
+        """Bring theme and signs in line with the settings."""
+        self.theme = self._theme_name
+        self.set_class(self._live.settings.chat.ascii, "-ascii")
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """The library's own, and the one of ``--ascii``."""
+        found = super().get_line_filters()
+        return [*found, self._ascii_only] if self._live.settings.chat.ascii else found
+
+    def write_control(self, sequence: str) -> None:
+        """Send a control sequence of ours to the terminal; nothing where there is none."""
+        if self._driver is not None:
+            self._driver.write(sequence)
+
+    # an end that nobody foresaw
+
+    @property
+    def failure(self) -> Exception | None:
+        """What nobody foresaw and ended the screen, if anything did."""
+        return self._exception
+
+    def panic(self, *renderables: RenderableType) -> None:
+        """End the screen for good: the thread that reads the keys fails this way only."""
+        self._exception = self._exception or RuntimeError("The screen's input failed.")
+        super().panic(*renderables)
+
+    def _print_error_renderables(self) -> None:
+        # a person gets one sentence and the name of a log (app/report.py), never a traceback
+        self._exit_renderables.clear()

@@ -1,0 +1,188 @@
+// Normalise each output of a head by its root mean square, scale it by the weight, gate it by SiLU.
+//
+// A warp has 16 of a head's outputs. It adds their squares, tells the sum to all blocks of its
+// cluster, which is the head, and all add the sums of the tiles: neighbours, then neighbours of
+// those, so that the order is one binary tree over the head's outputs. Every step is an IEEE
+// operation, so the bits are those of a norm apart (kernels/norm, kernels/common/exact.py).
+#pragma once
+
+#include "walk_ring.cuh"
+
+constexpr int CLUSTER = TILES / WARPS;  // blocks of a head; where it is one, none is launched as a cluster
+constexpr int ROWS_ABREAST = 32 / COLUMN_LANES;  // that a warp writes at a time
+
+// `GateArguments` of walk_launch.py has the same fields in the same order.
+struct Gate {
+  const __nv_bfloat16* z;  // [T, H, E], row stride z_stride
+  const void* weight;      // [E], bf16 or fp32
+  long long z_stride;
+  int wide_weight;  // fp32: its product is not rounded
+  float eps;
+};
+
+// A lane's columns in bf16.
+struct alignas(2 * COLUMNS) Halves {
+  __nv_bfloat16 at[COLUMNS];
+};
+
+// What a warp holds of its head's rows.
+struct alignas(16) Part {
+  __nv_bfloat16 outputs[MAX_ROWS * TILE_COLUMNS];
+  __nv_bfloat16 z[MAX_ROWS * TILE_COLUMNS];
+};
+
+// What a block is told of its head: the sums of squares of all tiles.
+struct alignas(16) Head {
+  float squares[TILES][MAX_ROWS];
+  unsigned long long told;  // barrier: of the squares
+};
+
+// Be ready to be told the squares of all rows by all warps of the cluster; every thread arrives.
+__device__ __forceinline__ void set_up_gate(Head& head, int rows) {
+  if constexpr (CLUSTER == 1) return;
+  if (threadIdx.x == 0) {
+    const unsigned told = static_cast<unsigned>(__cvta_generic_to_shared(&head.told));
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(told) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(told), "r"(rows * TILES * 4) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
+// Wait until every block of the cluster is ready.
+__device__ __forceinline__ void meet_cluster() {
+  if constexpr (CLUSTER > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void wait_to_be_told(Head& head) {
+  if constexpr (CLUSTER == 1) return __syncthreads();
+  asm volatile(
+      "{\n .reg .pred done;\n"
+      "again:\n mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], 0;\n @!done bra again;\n}"
+      ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(&head.told))) : "memory");
+}
+
+// Ask for the gates of all rows; they come with the first group that is ended after this.
+__device__ __forceinline__ void fetch_gate(Part& own, const Gate& gate, int rows, const Place& at, int lane) {
+  if constexpr (!GATED) return;
+  for (int i = lane; i < rows * (TILE_COLUMNS / 8); i += 32) {
+    const int row = i / (TILE_COLUMNS / 8), column = i % (TILE_COLUMNS / 8) * 8;
+    copy_16(own.z + row * TILE_COLUMNS + column,
+            gate.z + row * gate.z_stride + at.head * VALUE_DIM + at.first_column + column);
+  }
+}
+
+// e^x in IEEE operations, as `exp` of kernels/common/exact.py.
+__device__ __forceinline__ float exact_exp(float x) {
+  x = x > 126.0f ? 126.0f : x;
+  x = x < -126.0f ? -126.0f : x;
+  const float n = __fsub_rn(__fadd_rn(__fmul_rn(x, 1.4426950408889634f), 12582912.0f), 12582912.0f);
+  const float r = __fsub_rn(__fsub_rn(x, __fmul_rn(n, 0.693145751953125f)), __fmul_rn(n, 1.4286068203094173e-06f));
+  float p = __fadd_rn(__fmul_rn(r, 1.9841269841269841e-04f), 1.3888888888888889e-03f);
+  p = __fadd_rn(__fmul_rn(p, r), 8.3333333333333333e-03f);
+  p = __fadd_rn(__fmul_rn(p, r), 4.1666666666666664e-02f);
+  p = __fadd_rn(__fmul_rn(p, r), 1.6666666666666666e-01f);
+  p = __fadd_rn(__fmul_rn(p, r), 0.5f);
+  p = __fadd_rn(__fmul_rn(p, r), 1.0f);
+  p = __fadd_rn(__fmul_rn(p, r), 1.0f);
+  const int exponent = static_cast<int>(n), half = exponent >> 1;
+  const float low = __int_as_float((half + 127) << 23), high = __int_as_float((exponent - half + 127) << 23);
+  return __fmul_rn(__fmul_rn(p, low), high);
+}
+
+__device__ __forceinline__ float exact_silu(float x) { return __fdiv_rn(x, __fadd_rn(1.0f, exact_exp(-x))); }
+
+// Add neighbours until one is left; N is a power of two.
+template <int N>
+__device__ __forceinline__ float sum_of_pairs(float (&x)[N]) {
+#pragma unroll
+  for (int step = 1; step < N; step *= 2)
+#pragma unroll
+    for (int i = 0; i < N; i += 2 * step) x[i] = __fadd_rn(x[i], x[i + step]);
+  return x[0];
+}
+
+constexpr int TREE_TILES = TILES <= 1 ? 1 : TILES <= 2 ? 2 : TILES <= 4 ? 4 : 8;  // with tiles of nothing
+
+// 1 / rms of a row of the head.
+__device__ __forceinline__ float inverse_rms(const Head& head, int row, float eps) {
+  float squares[TREE_TILES];
+#pragma unroll
+  for (int i = 0; i < TREE_TILES; ++i) squares[i] = i < TILES ? head.squares[i < TILES ? i : 0][row] : 0.0f;
+  const float mean = __fdiv_rn(sum_of_pairs(squares), static_cast<float>(VALUE_DIM));
+  return __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(mean, eps)));
+}
+
+// Tell every block of the cluster the squares of this warp's columns of a row, which is the lane's.
+// The store itself arrives at the barrier: nothing waits for what else is on its way to memory.
+__device__ __forceinline__ void tell_squares(Head& head, const Part& own, int tile, int row) {
+  float squares[TILE_COLUMNS];
+#pragma unroll
+  for (int i = 0; i < TILE_COLUMNS; ++i) {
+    const float x = __bfloat162float(own.outputs[row * TILE_COLUMNS + i]);
+    squares[i] = __fmul_rn(x, x);
+  }
+  const float sum = sum_of_pairs(squares);
+  if constexpr (CLUSTER == 1) {
+    head.squares[tile][row] = sum;
+    return;
+  }
+  const unsigned here = static_cast<unsigned>(__cvta_generic_to_shared(&head.squares[tile][row]));
+  const unsigned told = static_cast<unsigned>(__cvta_generic_to_shared(&head.told));
+#pragma unroll
+  for (int rank = 0; rank < CLUSTER; ++rank)
+    asm volatile(
+        "{\n .reg .b32 there, barrier;\n mapa.shared::cluster.u32 there, %0, %2;\n"
+        " mapa.shared::cluster.u32 barrier, %1, %2;\n"
+        " st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [there], %3, [barrier];\n}"
+        ::"r"(here), "r"(told), "r"(rank), "r"(__float_as_int(sum)) : "memory");
+}
+
+// The weights of a lane's columns; they are older than every kernel.
+__device__ __forceinline__ void load_weight(float (&weight)[COLUMNS], const Gate& gate, const Place& at) {
+  if constexpr (!GATED) return;
+#pragma unroll
+  for (int c = 0; c < COLUMNS; ++c)
+    weight[c] = gate.wide_weight ? static_cast<const float*>(gate.weight)[at.column + c]
+                                 : __bfloat162float(static_cast<const __nv_bfloat16*>(gate.weight)[at.column + c]);
+}
+
+// Write the rows whose outputs the warp holds. A block ends when it has been told all, so none is
+// written to that has ended.
+__device__ __forceinline__ void write_gated(__nv_bfloat16* out, Head& head, const Part& own, const Gate& gate,
+                                            const float (&weight)[COLUMNS], int rows, int heads, const Place& at,
+                                            int lane) {
+  const int within = at.column - at.first_column, first_row = lane / COLUMN_LANES;
+  __syncwarp();
+  meet_cluster();
+  if (lane < rows) tell_squares(head, own, at.first_column / TILE_COLUMNS, lane);
+
+  float gates[MAX_ROWS / ROWS_ABREAST][COLUMNS];
+#pragma unroll
+  for (int i = 0; i < MAX_ROWS / ROWS_ABREAST; ++i) {
+    const int row = i * ROWS_ABREAST + first_row;
+    if (row >= rows) continue;
+    const Halves z = *reinterpret_cast<const Halves*>(own.z + row * TILE_COLUMNS + within);
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) gates[i][c] = exact_silu(__bfloat162float(z.at[c]));
+  }
+  wait_to_be_told(head);
+
+  const float inverse = lane < rows ? inverse_rms(head, lane, gate.eps) : 0.0f;
+#pragma unroll
+  for (int i = 0; i < MAX_ROWS / ROWS_ABREAST; ++i) {
+    const int row = i * ROWS_ABREAST + first_row;
+    const float by = __shfl_sync(ALL, inverse, row);
+    if (row >= rows) continue;
+    Halves x = *reinterpret_cast<const Halves*>(own.outputs + row * TILE_COLUMNS + within);
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) {
+      const float normed = __bfloat162float(__float2bfloat16_rn(__fmul_rn(__bfloat162float(x.at[c]), by)));
+      float scaled = __fmul_rn(normed, weight[c]);
+      if (!gate.wide_weight) scaled = __bfloat162float(__float2bfloat16_rn(scaled));
+      x.at[c] = __float2bfloat16_rn(__fmul_rn(scaled, gates[i][c]));
+    }
+    *reinterpret_cast<Halves*>(out + (static_cast<size_t>(row) * heads + at.head) * VALUE_DIM + at.column) = x;
+  }
+}
