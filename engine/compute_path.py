@@ -35,7 +35,8 @@ class ComputePath:
 
     Attributes:
         launching: for which GPU weights are packed; None holds them as BF16 for the reference.
-        why_not: a sentence that says why a GPU's kernels are not used; empty on a CPU.
+        why_not: sentences that say why a GPU's kernels, or FP8 operands that were asked for, are
+            not used; empty on a CPU where nobody asked.
     """
 
     launching: Launching | None = None
@@ -58,7 +59,8 @@ class ComputePath:
             return "reference: every row is a one-token step over weights held in BF16"
         overlap = ", overlapped" if self.launching.overlap else ""
         how = "one captured graph a round" if self.launching.graphs else "launched one by one"
-        return f"kernels: a round's rows together, weights as stored, {how}{overlap}"
+        fp8 = ", prompts by FP8 operands" if self.launching.fp8_prefill else ""
+        return f"kernels: a round's rows together, weights as stored, {how}{overlap}{fp8}"
 
     def new_packer(self) -> Packer | None:
         """What packs the weights of one model; None for the reference."""
@@ -100,7 +102,10 @@ def choose_compute_path(settings: Settings, device: str) -> ComputePath:
             raise SettingsError(
                 f"'kernels.linear' is 'skinny', but {because}.", f"Set it to 'auto', or {other}."
             )
-        return ComputePath(why_not=path.reason if device == "cuda" else "")
+        said = [path.reason] if device == "cuda" else []
+        if settings.kernels.prefill == "fp8":
+            said.append("The setting 'kernels.prefill' is 'fp8', which needs the kernels of a GPU.")
+        return ComputePath(why_not=" ".join(said))
     assert facts.capability is not None
     overlap = dispatch("overlap", facts, 1, settings.kernels).kernel == "on"
     graphs = dispatch("launch", facts, 1, settings.kernels).kernel == "graph"
@@ -112,6 +117,7 @@ def choose_compute_path(settings: Settings, device: str) -> ComputePath:
             overlap=overlap,
             graphs=graphs,
             commit_in_verify=settings.kernels.commit_in_verify,
+            fp8_prefill=dispatch("prefill", facts, 1, settings.kernels).kernel == "fp8",
         )
     )
 
@@ -152,7 +158,8 @@ def describe_paths(path: ComputePath) -> str:
     at = crossovers_of(launching.capability)
     tuned = sum(row.get("op") == "skinny_linear" for row in launching.rows)
     tiles = f"{tuned} entries of tile tables" if tuned else "default tiles, none are measured"
+    fp8 = "; long prompts by FP8 operands" if launching.fp8_prefill else ""
     return (
         f"Products: skinny up to {at.middle_from - 1} rows, middle up to {at.middle_to}, "
-        f"expand above; {tiles}; overlap {'on' if launching.overlap else 'off'}."
+        f"expand above; {tiles}; overlap {'on' if launching.overlap else 'off'}{fp8}."
     )

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from engine.model.packed import crossovers_of, way_of
+from engine.model.packed import crossovers_of, fp8_rows_from, way_of
+from engine.profile import WeightFormat
 from engine.settings.declared import KernelSettings
 from kernels.common.nvrtc import architecture
 from kernels.common.round import MAX_ROWS
@@ -19,7 +20,7 @@ from kernels.delta.gate import GATED_FROM
 from kernels.linear.skinny_launch import has_converter
 
 Operation = Literal[
-    "path", "launch", "overlap",
+    "path", "launch", "overlap", "prefill",
     "embed", "norm", "product", "silu x up", "head",
     "multiply gates of a round", "convolve a round", "delta rule of a round",
     "gated norm of a round", "prepare heads of a round", "attention of a round",
@@ -28,7 +29,7 @@ Operation = Literal[
     "prepare heads of a chunk", "attention of a chunk", "gate attention of a chunk",
     "fold states", "fold tails", "close gaps of a tree",
 ]  # fmt: skip
-"""The first three are decisions about all others, the last three run between rounds."""
+"""The first four are decisions about all others, the last three run between rounds."""
 
 BETWEEN: tuple[Operation, ...] = ("fold states", "fold tails", "close gaps of a tree")
 """What a round leaves to be done; where rows are walked one by one it leaves nothing."""
@@ -187,11 +188,16 @@ _PRODUCTS: Mapping[str, tuple[str, Build]] = MappingProxyType({
     "skinny": ("kernels.linear.skinny.skinny_linear", "CUDA C++"),
     "middle": ("kernels.linear.middle.middle_linear", "Triton"),
     "expand": ("kernels.linear.expand.expanded_linear", "library"),
+    "fp8": ("kernels.linear.prefill_fp8.fp8_prefill_linear", "Triton"),
 })  # fmt: skip
 
 
 def dispatch(
-    operation: Operation, facts: DeviceFacts, num_rows: int, kernels: KernelSettings
+    operation: Operation,
+    facts: DeviceFacts,
+    num_rows: int,
+    kernels: KernelSettings,
+    format_name: WeightFormat = "bf16",
 ) -> Chosen:
     """Choose what runs an operation.
 
@@ -200,6 +206,7 @@ def dispatch(
         facts: the device.
         num_rows: rows of the call; those of a round are 1 to 32.
         kernels: the person's settings.
+        format_name: of a product's weight.
 
     Raises:
         ValueError: there is no such operation, or a round has no such number of rows.
@@ -217,11 +224,10 @@ def dispatch(
         return _launch(kernels)
     if operation == "overlap":
         return _overlap(facts, kernels)
+    if operation == "prefill":
+        return _prefill(kernels)
     if operation == "product":
-        assert facts.capability is not None
-        way = way_of(num_rows, crossovers_of(facts.capability))
-        kernel, build = _PRODUCTS[way.kernel]
-        return Chosen(kernel, build, way.reason)
+        return _product(facts, num_rows, kernels, format_name)
     if operation == "gated norm of a round" and num_rows < GATED_FROM:
         return _GATED_APART
     return _KERNELS[operation]
@@ -267,12 +273,34 @@ def _overlap(facts: DeviceFacts, kernels: KernelSettings) -> Chosen:
     return Chosen("off", "", "The setting 'kernels.overlap' is off.")
 
 
+def _product(
+    facts: DeviceFacts, num_rows: int, kernels: KernelSettings, format_name: WeightFormat
+) -> Chosen:
+    assert facts.capability is not None
+    is_fp8 = kernels.prefill == "fp8"
+    first = fp8_rows_from(facts.capability, format_name) if is_fp8 else None
+    way = way_of(num_rows, crossovers_of(facts.capability), first)
+    kernel, build = _PRODUCTS[way.kernel]
+    if way.kernel == "fp8" and facts.capability[0] == 9:
+        build = "library"  # torch's FP8 product: prefill_fp8.library_is_faster
+    return Chosen(kernel, build, way.reason)
+
+
+def _prefill(kernels: KernelSettings) -> Chosen:
+    if kernels.prefill == "fp8":
+        reason = "The setting 'kernels.prefill' is 'fp8': prompts are read faster and less exactly."
+        return Chosen("fp8", "", reason)
+    return Chosen("bf16", "", "Prompts are multiplied in bf16, as their weights mean.")
+
+
 def _by_reference(operation: Operation, path: Chosen, facts: DeviceFacts) -> Chosen:
     """What the reference path runs; on a GPU the norms and the gate are kernels there as well."""
     if operation == "launch":
         return Chosen("eager", "", f"Rows run one by one. {path.reason}")
     if operation == "overlap":
         return Chosen("off", "", f"There are no kernels to overlap. {path.reason}")
+    if operation == "prefill":
+        return Chosen("bf16", "", f"There are no kernels with FP8 operands. {path.reason}")
     if operation in BETWEEN:
         return Chosen("none", "", f"Rows run one by one, and none waits. {path.reason}")
     if operation in _ON_BOTH_PATHS and facts.device == "cuda":

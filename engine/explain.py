@@ -90,9 +90,11 @@ class Here:
     kernels: KernelSettings
     tile_rows: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
-    def choose(self, operation: Operation, num_rows: int) -> Chosen:
+    def choose(
+        self, operation: Operation, num_rows: int, format_name: WeightFormat = "bf16"
+    ) -> Chosen:
         """What runs an operation; see `dispatch`."""
-        return dispatch(operation, self.facts, num_rows, self.kernels)
+        return dispatch(operation, self.facts, num_rows, self.kernels, format_name)
 
     @property
     def packs(self) -> bool:
@@ -194,8 +196,8 @@ def explain(subject: Subject, here: Here) -> list[Explained]:
 
 
 def decisions(here: Here) -> dict[str, Chosen]:
-    """What stands above all operations: the path, graphs, overlap."""
-    names: tuple[Operation, ...] = ("path", "launch", "overlap")
+    """What stands above all operations: the path, graphs, overlap, what prompts multiply."""
+    names: tuple[Operation, ...] = ("path", "launch", "overlap", "prefill")
     return {name: here.choose(name, 1) for name in names}
 
 
@@ -225,27 +227,35 @@ def _product(phase: Phase, product: _Product, here: Here) -> Iterator[Explained]
         name = product.title(here)
         yield Explained(phase, name, product.times, one.name, one.build, one.reason)
         return
-    for one, told in _choices("product", phase, here):
+    for one, told in _choices("product", phase, here, product.stored):
         reason = _with_weight(one, product, here)
         name = f"{product.title(here)}{told}"
         yield Explained(phase, name, product.times, one.name, one.build, reason)
 
 
-def _choices(operation: Operation, phase: Phase, here: Here) -> list[tuple[Chosen, str]]:
-    """What runs an operation, with its rows in words where another number has another kernel."""
-    ranges = _ranges(operation, ROWS[phase], here)
+def _choices(
+    operation: Operation, phase: Phase, here: Here, stored: WeightFormat = "bf16"
+) -> list[tuple[Chosen, str]]:
+    """What runs an operation, with its rows in words where another number has another kernel.
+
+    A product's weight has a format.
+    """
+    ranges = _ranges(operation, ROWS[phase], stored, here)
     told = [f", {first} to {last} rows" for first, last in ranges] if len(ranges) > 1 else [""]
     return [
-        (here.choose(operation, last), words) for (_, last), words in zip(ranges, told, strict=True)
+        (here.choose(operation, last, stored), words)
+        for (_, last), words in zip(ranges, told, strict=True)
     ]
 
 
-def _ranges(operation: Operation, rows: Sequence[int], here: Here) -> list[tuple[int, int]]:
+def _ranges(
+    operation: Operation, rows: Sequence[int], stored: WeightFormat, here: Here
+) -> list[tuple[int, int]]:
     """Ranges of ``rows`` that have one kernel; both ends count."""
     found: list[tuple[int, int]] = []
     before = ""
     for num_rows in rows:
-        kernel = here.choose(operation, num_rows).kernel
+        kernel = here.choose(operation, num_rows, stored).kernel
         start = found.pop()[0] if kernel == before else num_rows
         found.append((start, num_rows))
         before = kernel

@@ -1,7 +1,7 @@
 """What the benches share: options, numbers between commas, headings, figures as JSON."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,11 +23,13 @@ File = Annotated[
 ]
 
 
-def prepare(profile: str, device: str | None, file: Path | None) -> tuple[Settings, WeightProfile]:
+def prepare(
+    profile: str, device: str | None, file: Path | None, sets: Sequence[str] | None = None
+) -> tuple[Settings, WeightProfile]:
     """Read the settings and the profile of a bench, after a look at where its figures shall go."""
     if file is not None:
         check_output("--json", file)
-    settings, _ = load_settings(options.as_settings({"model.device": device}, None))
+    settings, _ = load_settings(options.as_settings({"model.device": device}, sets))
     return settings, get_profile(profile, load_profiles(settings.config_dir))
 
 

@@ -17,10 +17,11 @@ def bench_prefill(
     repetitions: Annotated[int, typer.Option(help="Prompts that are timed.", min=1)] = 3,
     device: options.Device = None,
     file: bench_figures.File = None,
+    sets: options.Sets = None,
 ) -> int:
     """Time the reading of prompts by a model with random weights."""
     lengths = bench_figures.parse_numbers("--tokens", tokens)
-    settings, chosen = bench_figures.prepare(profile, device, file)
+    settings, chosen = bench_figures.prepare(profile, device, file, sets)
     from engine.bench import prefill as bench
     from engine.open import choose_device
 

@@ -38,6 +38,7 @@ def doctor(
         str | None,
         typer.Option(help="Explain 27b or demo in the profile's formats.", metavar="NAME"),
     ] = None,
+    sets: options.Sets = None,
 ) -> int:
     """Say what this machine is and what fits.
 
@@ -48,7 +49,7 @@ def doctor(
     from engine.doctor import examine
 
     given: dict[str, object] = {"model.dir": model, "model.profile": profile}
-    settings, _ = load_settings(options.as_settings(given, None))
+    settings, _ = load_settings(options.as_settings(given, sets))
     told = explanation(settings, shape) if explain else None
     findings = [*examine(settings, measure=measure), _terminal()]
     can_chat = all(one.state != "bad" for one in findings)

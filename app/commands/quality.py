@@ -30,6 +30,14 @@ def quality(
     candidate_profile: Annotated[
         str | None, typer.Option(help="Weight profile of the candidate.", metavar="NAME")
     ] = None,
+    candidate_sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--candidate-set",
+            help="Any setting of the candidate alone, such as kernels.prefill=fp8.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
     *,
     text: Annotated[
         list[Path] | None,
@@ -57,21 +65,25 @@ def quality(
     ] = None,
     sets: options.Sets = None,
 ) -> int:
-    """Compare a candidate's weights with a reference's.
+    """Compare a candidate's weights, or another way to run them, with a reference's.
 
     Held-out loss on prose and code (of the demo: on simple exchanges), how often both choose the
     same token, and repetition in free answers. The report is Markdown on stdout. Exit code 1 when
     the loss rises by more than 0.05 nats on the worse text, or when only the candidate goes round
     in circles.
     """
-    if candidate is None and candidate_profile is None:
+    if candidate is None and candidate_profile is None and not candidate_sets:
         raise RequestError(
-            "There is no candidate.", "Give its folder with --candidate, or --candidate-profile."
+            "There is no candidate.",
+            "Give its folder with --candidate, or --candidate-profile, or --candidate-set.",
         )
     if file is not None and file != STDOUT:
         check_output("--json", file)
     first = _plan(model, profile, device, sets)
-    second = _plan(model if candidate is None else candidate, candidate_profile, device, sets)
+    if candidate is None:
+        candidate, candidate_profile = model, candidate_profile or profile
+    own_sets = [*(sets or ()), *(candidate_sets or ())]
+    second = _plan(candidate, candidate_profile, device, own_sets)
     from engine.quality.gate import judge
     from engine.quality.report import as_json, as_markdown
     from engine.quality.side import Source

@@ -150,7 +150,7 @@ def subjects_of(
         names = ", ".join(family.name for family in families)
         raise RequestError(
             f"There is nothing to time in {names} at {', '.join(map(str, rows))} rows.",
-            "The products are timed for 1 to 32 rows; leave out --family to time every family.",
+            "Leave out --family to time every family.",
         )
     return found
 

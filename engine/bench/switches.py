@@ -54,11 +54,12 @@ SWITCHES = {
 
 _WHY_NOT = {
     "kernels": "weights are packed for it while they load",
+    "kernels.prefill": "no round depends on it",
     "model": "it decides what is loaded",
     "sampling": "replayed rounds are greedy",
     "draft": "replayed rounds are not drafted",
 }
-"""Why the other settings cannot be, by section."""
+"""Why the other settings cannot be, by name or section."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def parse_switch(text: str, settings: Settings) -> Flip:
         raise RequestError(f"There is no setting '{name}'.", nearest(name, SWITCHES))
     if name not in SWITCHES:
         section = name.partition(".")[0]
-        why = _WHY_NOT.get(section, "no round depends on it")
+        why = _WHY_NOT.get(name) or _WHY_NOT.get(section, "no round depends on it")
         raise RequestError(
             f"'{name}' does not flip inside a process: {why}.", nearest(name, SWITCHES)
         )

@@ -11,15 +11,22 @@ from typing import Literal
 
 import torch
 
-from kernels.linear import middle_tile
+from kernels.linear import middle_tile, prefill_fp8
 from kernels.linear.expand import expanded_linear
 from kernels.linear.formats import STEP
 from kernels.linear.middle import middle_linear
 from kernels.linear.middle_tile import MiddleTile
+from kernels.linear.prefill_fp8 import fp8_prefill_linear
 from kernels.linear.reference import dequantise
 from kernels.linear.skinny import skinny_linear
 from kernels.linear.tile import MAX_ROWS, SkinnyTiles
-from kernels.linear.weight import Weight, format_name, num_outputs, padded_inputs
+from kernels.linear.weight import (
+    Nvfp4Weight,
+    Weight,
+    format_name,
+    num_outputs,
+    padded_inputs,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,7 @@ class Crossovers:
 class Way:
     """Which kernel computes a product, and why."""
 
-    kernel: Literal["skinny", "middle", "expand"]
+    kernel: Literal["skinny", "middle", "expand", "fp8"]
     reason: str
 
 
@@ -43,10 +50,24 @@ def crossovers_of(capability: tuple[int, int]) -> Crossovers:
     return Crossovers(*middle_tile.MIDDLE_ROWS[middle_tile.family(capability)])
 
 
+def fp8_rows_from(capability: tuple[int, int], format_name: str) -> int | None:
+    """Rows from which FP8 operands pay on a GPU family, for weights of a format; None is never."""
+    return prefill_fp8.ROWS_FROM[middle_tile.family(capability)].get(format_name)
+
+
 @cache
-def way_of(num_rows: int, crossovers: Crossovers) -> Way:
-    """Choose the kernel of a product by its number of rows alone."""
+def way_of(num_rows: int, crossovers: Crossovers, fp8_from: int | None = None) -> Way:
+    """Choose the kernel of a product by its number of rows alone.
+
+    Args:
+        num_rows: of the product.
+        crossovers: of the GPU.
+        fp8_from: rows from which FP8 operands serve, where the person chose them and they pay for
+            the weight's format; more than a round has.
+    """
     first, last = crossovers.middle_from, crossovers.middle_to
+    if fp8_from is not None and num_rows >= fp8_from:
+        return Way("fp8", f"{num_rows} rows are {fp8_from} or more: the FP8 tensor cores, as set")
     if num_rows <= MAX_ROWS:
         return Way("skinny", f"{num_rows} rows are at most {MAX_ROWS}: the weight is read once")
     if num_rows < first:
@@ -57,15 +78,19 @@ def way_of(num_rows: int, crossovers: Crossovers) -> Way:
 
 
 class Workspace:
-    """Memory in which the matrices of a model are widened, one after another; made when needed."""
+    """Memory in which the matrices of a model are widened, or rounded to 8 bits, one after another.
+
+    It is made when needed.
+    """
 
     def __init__(self) -> None:
         self.num_elements = 0
         self._buffer: torch.Tensor | None = None
 
     def make_room_for(self, weight: Weight) -> None:
-        """Be large enough for a weight."""
-        self.num_elements = max(self.num_elements, num_outputs(weight) * weight.K)
+        """Be large enough for a weight in BF16, and in e4m3, whose inputs are padded."""
+        width = max(weight.K, padded_inputs(weight) // 2)
+        self.num_elements = max(self.num_elements, num_outputs(weight) * width)
 
     def buffer(self, device: torch.device) -> torch.Tensor:
         """The memory: bf16 [num_elements]."""
@@ -83,6 +108,7 @@ class Packed:
         tiles: of the skinny kernel; their order decides the bits of up to 32 rows.
         crossovers: of the GPU.
         workspace: shared with the model's other matrices.
+        fp8_from: rows from which prompts are multiplied by FP8 operands; None is never.
         overlap: launch the skinny kernel before its predecessor ends; changes no bit.
         pair_tiles: for gate over up, to end in silu(gate) * up; None multiplies them apart.
     """
@@ -93,15 +119,18 @@ class Packed:
     workspace: Workspace
     overlap: bool = False
     pair_tiles: SkinnyTiles | None = None
+    fp8_from: int | None = None
 
     def product(self, x: torch.Tensor) -> torch.Tensor:
         """Multiply rows: bf16 [T, K] -> bf16 [T, N], the kernel as `way_of` says."""
         num_rows = x.shape[0]
         if num_rows <= MAX_ROWS:
             return skinny_linear(x, self.weight, tiles=self.tiles, overlap=self.overlap)
-        kernel = way_of(num_rows, self.crossovers).kernel
+        kernel = way_of(num_rows, self.crossovers, self.fp8_from).kernel
         if kernel == "middle":
             return middle_linear(x, self.weight, tile=_middle_tile(self.weight, x))
+        if kernel == "fp8":
+            return fp8_prefill_linear(x, self.weight, buffer=self._buffer(x))
         if kernel == "expand":
             return expanded_linear(x, self.weight, buffer=self.workspace.buffer(x.device))
         return self._sliced(x, x.new_empty((num_rows, num_outputs(self.weight))))
@@ -129,6 +158,11 @@ class Packed:
     def tensors(self) -> tuple[torch.Tensor, ...]:
         """Everything held, the shared workspace aside."""
         return self.weight.tensors()
+
+    def _buffer(self, x: torch.Tensor) -> torch.Tensor | None:
+        """Where a 4-bit weight is rounded; an 8-bit one needs no place."""
+        is_rounded = isinstance(self.weight, Nvfp4Weight)
+        return self.workspace.buffer(x.device) if is_rounded else None
 
     def _sliced(self, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         for start in range(0, x.shape[0], MAX_ROWS):

@@ -14,7 +14,7 @@ import torch
 
 from engine.model.groups import GROUPS, group_of
 from engine.model.matrix import E4m3Row, Fp8Block, Matrix, Nvfp4, Stored
-from engine.model.packed import Member, Packed, Workspace, crossovers_of
+from engine.model.packed import Member, Packed, Workspace, crossovers_of, fp8_rows_from
 from kernels.linear.pack import (
     MEMBER_ROWS,
     fuse,
@@ -34,6 +34,10 @@ ARITHMETIC = "linear-1"
 """How the kernels round and add, apart from their orders; a change of any bit gets a new number."""
 
 
+FP8_ARITHMETIC = "fp8-prefill-1"
+"""The same of prompts multiplied by FP8 operands: what they round to, and how steps are added."""
+
+
 @dataclass(frozen=True, slots=True)
 class Launching:
     """For which GPU weights are packed, and how its kernels are launched.
@@ -44,6 +48,7 @@ class Launching:
         overlap: programmatic dependent launch.
         graphs: captured graphs in the place of single launches.
         commit_in_verify: accepted rows are folded into the state while the next round loads it.
+        fp8_prefill: prompts are multiplied by FP8 operands, where rows and format make it pay.
         paired: let gate over up end in one output. Off: on an H200 the pair is slower at one row
             than two products and the element-wise kernel.
     """
@@ -53,6 +58,7 @@ class Launching:
     overlap: bool = False
     graphs: bool = True
     commit_in_verify: bool = True
+    fp8_prefill: bool = False
     paired: bool = False
 
 
@@ -69,6 +75,7 @@ class Packer:
         self._crossovers = crossovers_of(launching.capability)
         self._waiting: dict[str, Weight] = {}
         self._orders: dict[str, tuple[int, int]] = {}
+        self._fp8_rows: dict[str, int] = {}
         self._defaults: list[str] = []
         self._faults: list[str] = []
         self._packed: dict[str, Matrix] = {}
@@ -115,7 +122,11 @@ class Packer:
         """Name of what decides a product's bits: kernels, orders of all shapes, crossovers."""
         orders = " ".join(f"{key}={order}" for key, order in sorted(self._orders.items()))
         text = f"{self._crossovers} {self._launching.paired} {orders}"
-        return f"{ARITHMETIC}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        own = ARITHMETIC
+        if self._launching.fp8_prefill:
+            rows = " ".join(f"{key}={first}" for key, first in sorted(self._fp8_rows.items()))
+            text, own = f"{text} {rows}", f"{own}+{FP8_ARITHMETIC}"
+        return f"{own}:{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
     @property
     def notice(self) -> str:
@@ -154,6 +165,7 @@ class Packer:
             workspace=self._workspace,
             overlap=self._launching.overlap,
             pair_tiles=self._pair_tiles(weight) if is_pair else None,
+            fp8_from=self._fp8_from(weight),
         )
 
     def _tiles(self, weight: Weight) -> SkinnyTiles:
@@ -169,6 +181,15 @@ class Packer:
             found = defaults(N, Kp, name, self._launching.capability)
         self._orders[shape] = found.order
         return found
+
+    def _fp8_from(self, weight: Weight) -> int | None:
+        if not self._launching.fp8_prefill:
+            return None
+        name = format_name(weight)
+        first = fp8_rows_from(self._launching.capability, name)
+        if first is not None:
+            self._fp8_rows[name] = first
+        return first
 
     def _pair_tiles(self, weight: Weight) -> SkinnyTiles:
         N, Kp, name = num_outputs(weight), padded_inputs(weight), format_name(weight)

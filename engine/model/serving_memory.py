@@ -137,7 +137,8 @@ def _row_bytes(config: ModelConfig) -> int:
     """At most what a row's activations take at one moment.
 
     The stream and its norms, and the widest layer's products; those of one that is cut along K
-    stand in fp32 beside them.
+    stand in fp32 beside them. Of FP8 operands the codes of a row and their scales, 33/32 of a byte
+    for each input, stand where those sums would: no product has both.
     """
     stream = 2 * 4 * config.hidden_size
     fed = (2 * 3 + 4 * 2) * config.intermediate_size

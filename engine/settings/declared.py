@@ -140,6 +140,12 @@ class KernelSettings:
         "start a kernel before the one before it ends (dependent launch); changes no bit; empty "
         "where it was measured to pay, on Hopper",
     )
+    prefill: str = setting(
+        "bf16",
+        "what a prompt's chunks multiply: bf16 rows, or rows and 4-bit weights rounded to e4m3 for "
+        "the FP8 tensor cores of a GPU, faster and less exact; answers are decoded as ever",
+        choices=("bf16", "fp8"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def compile_kernel(
     kernel: JITFunction[Any],
     signature: Mapping[str, str],
     constants: Mapping[str, int],
-    options: Mapping[str, int | bool],
+    options: Mapping[str, int | bool | str],
     capability: int,
     aligned: Collection[str] = (),
 ) -> Binary:

@@ -26,11 +26,13 @@ class Op:
             NAME: the error an element may have besides the case's tolerance.
         model: predicts the kernel's bits on CPU tensors in its own order of operations; None
             where the hardware's order is not known (a tensor core's accumulation).
+        rows_alone: it promises a row the bits of the row alone; a library's product does not.
     """
 
     run: Callable[[Tensors, Tensors], None]
     truth: Callable[[Tensors], Tensors]
     model: Callable[[Tensors], Tensors] | None = None
+    rows_alone: bool = True
 
 
 @dataclass(frozen=True)

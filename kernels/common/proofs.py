@@ -116,9 +116,11 @@ CUDA: dict[str, Proof] = DEVICE_CODE | {"graph equals eager": graph_equals_eager
 
 
 def applies(proof: Proof, op: Op, case: Case) -> bool:
-    """Say whether a proof means anything for a case: there is a model, there are rows."""
+    """Say whether a proof means anything for a case: it is promised, there are rows."""
     if proof is matches_model:
         return op.model is not None
+    if proof is rows_stand_alone and not op.rows_alone:
+        return False
     return "T" in case.sizes or proof not in (rows_stand_alone, nan_stays_in_its_row)
 
 

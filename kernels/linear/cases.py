@@ -18,12 +18,14 @@ from kernels.linear.launch_laws import LAUNCH_LAWS
 from kernels.linear.laws import LAWS
 from kernels.linear.problems import (
     FORMATS,
+    FORMATS_OF_8_BITS_AT_MOST,
     expand_case,
     product_case,
     run_expand,
     run_middle,
     run_pair,
     run_prefill,
+    run_prefill_kernel,
     run_silu_mul,
     run_skinny,
     silu_mul_case,
@@ -101,7 +103,7 @@ def _skinny_on_cpu() -> Iterator[Case]:
 
 
 def _others() -> Iterator[Case]:
-    """Many rows, expansion and the FP8 option; the small ones in the interpreter too."""
+    """Many rows and expansion; the small ones in the interpreter too."""
     for name in FORMATS:
         for rows, shape in ((5, (75, 272)), (40, (64, 384))):
             yield product_case(
@@ -116,14 +118,21 @@ def _others() -> Iterator[Case]:
         for shape in ((75, 304), (16, 128), (1, 16)):
             yield expand_case(name, *shape, interpreted=True)
         yield expand_case(name, 256, 5120)
-    for rows, shape in ((3, (75, 300)), (5, (140, 256))):
-        yield product_case(
-            "fp8_prefill_linear", "fp8_block", rows, *shape, interpreted=True, cuda_only=False
-        )
-    for values in domain.HOSTILE:
-        yield product_case("fp8_prefill_linear", "fp8_block", 3, 64, 384, values, cuda_only=False)
-    for rows in (32, 300):
-        yield product_case("fp8_prefill_linear", "fp8_block", rows, 1024, 5120)
+
+
+def _fp8_option() -> Iterator[Case]:
+    """The FP8 option by its kernel, and as it is chosen."""
+    for name in FORMATS_OF_8_BITS_AT_MOST:
+        for rows, shape in ((3, (75, 304)), (5, (140, 256))):
+            yield product_case(
+                "fp8_prefill_kernel", name, rows, *shape, interpreted=True, cuda_only=False
+            )
+        for rows in (32, 300):
+            yield product_case("fp8_prefill_kernel", name, rows, 1024, 5120)
+        yield product_case("fp8_prefill_linear", name, 300, 1024, 5120)
+        for values in domain.HOSTILE:
+            for op in ("fp8_prefill_kernel", "fp8_prefill_linear"):
+                yield product_case(op, name, 3, 64, 384, values, cuda_only=False)
 
 
 def _dequantised(inputs: Tensors) -> Tensors:
@@ -151,7 +160,7 @@ def _silu_mul_model(inputs: Tensors) -> Tensors:
     return {"out": gated * inputs["up"]}
 
 
-CASES = (*_skinny_on_cpu(), *_skinny_on_gpu(), *_others(), *_silu_mul())
+CASES = (*_skinny_on_cpu(), *_skinny_on_gpu(), *_others(), *_fp8_option(), *_silu_mul())
 
 
 @cache
@@ -181,7 +190,8 @@ FAMILY = Family(
         "skinny_logits": Op(_skinny, truth_skinny),
         "skinny_pair": Op(_pair, truth_pair),
         "middle_linear": Op(run_middle, truth_middle),
-        "fp8_prefill_linear": Op(run_prefill, truth_prefill),
+        "fp8_prefill_linear": Op(run_prefill, truth_prefill, rows_alone=False),
+        "fp8_prefill_kernel": Op(run_prefill_kernel, truth_prefill),
         "expand": Op(run_expand, truth_expand, _dequantised),
         "silu_mul": Op(run_silu_mul, truth_silu_mul, _silu_mul_model),
     },

@@ -1,6 +1,7 @@
 """State the laws between products that hold on any device: groups, epilogues, zeros, views."""
 
 from dataclasses import fields, replace
+from itertools import product
 
 import torch
 from torch.nn import functional
@@ -13,15 +14,31 @@ from kernels.common.family import Law
 from kernels.linear import model, skinny
 from kernels.linear.expand import expand
 from kernels.linear.middle import middle_linear
-from kernels.linear.pack import fuse
-from kernels.linear.prefill_fp8 import fp8_prefill_linear, quantise_rows
-from kernels.linear.problems import FORMATS, pack, product_case, weight_of, weight_parts
-from kernels.linear.reference import dequantise
+from kernels.linear.pack import E4M3, NAN_BYTE, fuse, unpack_scales
+from kernels.linear.prefill_fp8 import fp8_prefill_linear
+from kernels.linear.problems import (
+    FORMATS,
+    FORMATS_OF_8_BITS_AT_MOST,
+    pack,
+    product_case,
+    weight_of,
+    weight_parts,
+)
+from kernels.linear.quantise import quantise_rows, quantise_steps
+from kernels.linear.reference import dequantise, exact_values
+from kernels.linear.requantise import requantise
 from kernels.linear.skinny import skinny_linear
 from kernels.linear.tile import SkinnyTiles
 from kernels.linear.tile_choice import defaults
 from kernels.linear.truth import half_steps, products, sums_in_any_order
-from kernels.linear.weight import Weight, format_name, num_outputs, padded_inputs
+from kernels.linear.weight import (
+    Fp8BlockWeight,
+    Nvfp4Weight,
+    Weight,
+    format_name,
+    num_outputs,
+    padded_inputs,
+)
 
 ROWS = ("T", "N")
 
@@ -150,15 +167,61 @@ def _expanded_differs(device: str) -> str | None:
 
 
 def _prefill_is_loose(device: str) -> str | None:
-    """Compare the FP8 option with a product of the very activations that it rounded to e4m3."""
-    inputs, weight = drawn("fp8_block", 21, 140, 300, device, domain.OUTLIERS)
-    codes, scales = quantise_rows(inputs["x"])
-    rounded = codes.double().unflatten(1, (-1, 128)) * scales.t().double()[:, :, None]
-    seen = {**inputs, "x": rounded.flatten(1)[:, : weight.K]}
-    product, total, _ = products(seen, None, rounded=False)
-    slack = (132 * 2.0**-13 + sums_in_any_order(weight.K)) * total
-    out = fp8_prefill_linear(inputs["x"], weight)  # pyright: ignore[reportArgumentType]
-    return beyond_tolerance(out, product, Tolerance(2.0**-7, 2.0**-133, ""), ROWS, slack)
+    """Compare the FP8 option with a product of the very operands that it rounded to e4m3.
+
+    By kernel and, where there is one, by the library's product: it needs outputs in sixteens.
+    """
+    for name, N in product(FORMATS_OF_8_BITS_AT_MOST, (140, 144)):
+        inputs, weight = drawn(name, 21, N, 304, device, domain.OUTLIERS)
+        rounded = rounded_rows(inputs["x"], weight)
+        values = exact_values(requantise(weight) if isinstance(weight, Nvfp4Weight) else weight)
+        total = rounded.abs() @ values.abs().t()
+        slack = (132 * 2.0**-13 + sums_in_any_order(weight.K)) * total
+        out = fp8_prefill_linear(inputs["x"], weight)
+        bound = Tolerance(2.0**-7, 2.0**-133, "")
+        if fault := beyond_tolerance(out, rounded @ values.t(), bound, ROWS, slack):
+            return f"{name} {N}: {fault}"
+    return None
+
+
+def rounded_rows(x: torch.Tensor, weight: Weight) -> torch.Tensor:
+    """Round rows as the FP8 option does for a weight: fp64 [T, K]."""
+    if isinstance(weight, Fp8BlockWeight):
+        codes, scales = quantise_steps(x)
+        wide = codes.double().unflatten(1, (-1, 128)) * scales.t().double()[:, :, None]
+        return wide.flatten(1)[:, : weight.K]
+    codes, scales = quantise_rows(x)
+    return (codes.double() * scales.double()[:, None])[:, : weight.K]
+
+
+def _requantised_differs(device: str) -> str | None:
+    """Compare codes of a rounded 4-bit weight with the nearest e4m3 numbers, found by search."""
+    sizes = [(75, 336), (1, 16), (33, 2576)]
+    if device == "cuda":
+        sizes += [(1000, 5120), (100, 17408)]
+    for size in sizes:
+        _, weight = drawn("nvfp4", 1, *size, device)
+        assert isinstance(weight, Nvfp4Weight)
+        found = requantise(weight)
+        wanted = exact_values(weight) / found.row_scales.double()[:, None]
+        codes = found.codes[:, : weight.K].float()
+        if fault := different_bits(codes, _nearest_e4m3(wanted).float(), ("N", "K")):
+            return f"{size}: {fault}"
+        largest = unpack_scales(weight).float().amax(1) * weight.row_scales / found.row_scales
+        if bool(((largest != 0) & ((largest < 32) | (largest >= 64))).any()):
+            return f"{size}: a row's largest scale does not lie in [32, 64)"
+    return None
+
+
+def _nearest_e4m3(values: torch.Tensor) -> torch.Tensor:
+    """Round fp64 numbers to the nearest e4m3 ones, ties to the even code, zeros with their sign."""
+    numbers = torch.arange(NAN_BYTE, dtype=torch.uint8, device=values.device).view(E4M3).double()
+    sizes = values.abs()
+    above = torch.searchsorted(numbers, sizes).clamp(1, NAN_BYTE - 1)
+    below = above - 1
+    middle = (numbers[below] + numbers[above]) / 2
+    code = torch.where((sizes > middle) | ((sizes == middle) & (above % 2 == 0)), above, below)
+    return numbers[code].copysign(values)
 
 
 def _model_disagrees(device: str) -> str | None:
@@ -221,6 +284,7 @@ LAWS = (
     Law("spread codes mean what stored ones do", _spread_differs),
     Law("expand equals dequantise", _expanded_differs),
     Law("the FP8 option multiplies what it rounded", _prefill_is_loose),
+    Law("a rounded 4-bit weight holds the nearest e4m3 numbers", _requantised_differs),
     Law("the model of the order agrees", _model_disagrees),
 )
 """Laws that are tried on every device."""

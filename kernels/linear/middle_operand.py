@@ -71,7 +71,9 @@ def _turned(words, places, NATIVE: constexpr) -> tl.tensor:
 
 
 @triton.jit
-def e2m1_pairs(codes, SPREAD: constexpr, NATIVE: constexpr) -> tl.tensor:
+def e2m1_pairs(
+    codes, SPREAD: constexpr, NATIVE: constexpr, HALF: constexpr = False
+) -> tl.tensor:  # fmt: skip
     """Decode e2m1 codes to pairs of bf16 numbers 2^126 times too small, exactly.
 
     Such a number is a code's sign at bit 15 and its magnitude at bits 8..6. As stored, both
@@ -85,21 +87,24 @@ def e2m1_pairs(codes, SPREAD: constexpr, NATIVE: constexpr) -> tl.tensor:
             `spread.py`, uint32 [R, B / 4].
         SPREAD: which of the two.
         NATIVE: see `_turned`.
+        HALF: fp16 numbers 2^14 times too small: their magnitudes stand three to the left.
 
     Returns:
         uint32 [R, B]: the pairs in their order, the even input in the low half.
     """
+    magnitude: constexpr = 0x0E000E00 if HALF else 0x01C001C0
     if SPREAD:
         pair = tl.arange(0, 4)[None, None, :]
         factor = (0x4281 >> (4 * pair)) & 15  # 1, 8, 2, 4
-        turn = (3 * pair - 3) & 31  # 29, 0, 3, 6
+        turn = (3 * pair - 3 + (3 if HALF else 0)) & 31  # 29, 0, 3, 6
         words = codes[:, :, None]
-        turned = _turned(words, turn, NATIVE) & 0x01C001C0
+        turned = _turned(words, turn, NATIVE) & magnitude
         pairs = ((words * factor) & 0x80008000) | turned
         pairs = tl.reshape(pairs, (codes.shape[0], 4 * codes.shape[1]))
     else:
         bytes_of = codes.to(tl.uint32)
-        pairs = ((bytes_of * 0x01001000) & 0x80008000) | ((bytes_of * 0x00040040) & 0x01C001C0)
+        moved = bytes_of * (0x00200200 if HALF else 0x00040040)
+        pairs = ((bytes_of * 0x01001000) & 0x80008000) | (moved & magnitude)
     return pairs
 
 

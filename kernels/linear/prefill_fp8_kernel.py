@@ -1,8 +1,4 @@
-"""Hold the device code of products whose activations are rounded to e4m3 too.
-
-The quantiser writes codes and one fp32 scale for each row and 128 inputs; the product multiplies
-stored codes by codes on the FP8 tensor cores and scales the fp32 sum of each step by both scales.
-"""
+"""Hold the device code of products of two e4m3 matrices on the FP8 tensor cores."""
 
 import triton
 import triton.language as tl
@@ -10,41 +6,12 @@ import triton.language as tl
 from kernels.common.typing import constexpr
 
 
-@triton.jit(do_not_specialize=["num_rows"])
-def quantise_kernel(
-    x_ptr,  # bf16 [T, K]
-    codes_ptr,  # e4m3 [T, Kp]
-    scales_ptr,  # fp32 [Kp / 128, T]
-    num_rows,
-    num_inputs,
-    num_steps,
-    stride_x_row,
-    ROWS: constexpr,
-) -> None:
-    """Write e4m3(x / scale) and scale = max |x| / 448 of ROWS rows x one step of 128 inputs.
-
-    The scale is at least 2^-126, so a quotient never divides by zero.
-    """
-    step = tl.program_id(0)
-    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    inputs = step * 128 + tl.arange(0, 128)
-    inside = (rows < num_rows)[:, None]
-    x_at = x_ptr + rows.to(tl.int64)[:, None] * stride_x_row + inputs[None, :]
-    x = tl.load(x_at, mask=inside & (inputs < num_inputs)[None, :], other=0.0).to(tl.float32)
-    largest = tl.maximum(tl.max(tl.abs(x), axis=1), 448.0 * 1.1754943508222875e-38)
-    scale = tl.div_rn(largest, 448.0)
-    codes = tl.div_rn(x, tl.broadcast_to(scale[:, None], x.shape)).to(tl.float8e4nv)
-    codes_at = codes_ptr + rows.to(tl.int64)[:, None] * (num_steps * 128) + inputs[None, :]
-    tl.store(codes_at, codes, mask=inside)
-    tl.store(scales_ptr + step.to(tl.int64) * num_rows + rows, scale, mask=rows < num_rows)
-
-
 @triton.jit(do_not_specialize=["num_rows", "num_steps"])
 def prefill_fp8_kernel(
     x_map,  # tensor map of e4m3 [T, Kp], blocks of [TILE_T, 128]
-    x_scales_ptr,  # fp32 [Kp / 128, T]
+    x_scales_ptr,  # fp32 [Kp / 128, T], or [T] with BY_ROW
     codes_map,  # tensor map of e4m3 [N, Kp], blocks of [TILE_N, 128]
-    scales_ptr,  # fp32 [ceil(N / 128), Kp / 128]
+    scales_ptr,  # fp32 [ceil(N / 128), Kp / 128], or [N] with BY_ROW
     out_ptr,  # bf16 [T, N]
     num_rows,
     num_outputs,
@@ -52,10 +19,12 @@ def prefill_fp8_kernel(
     stride_out_row,
     TILE_T: constexpr,
     TILE_N: constexpr,
+    BY_ROW: constexpr,
 ) -> None:
-    """Write the product of two scaled e4m3 matrices; TILE_N divides 128.
+    """Write the product of two scaled e4m3 matrices; TILE_N divides 128 unless `BY_ROW`.
 
-    The copy engine loads both and fills what lies outside with zeros. Programs of one column of
+    The scales of rows and blocks meet the sum of each step, a weight row's the sum of all. The copy
+    engine loads both operands and fills what lies outside with zeros. Programs of one column of
     weight tiles are neighbours, eight row tiles deep, so that both operands of a wave stay in the
     cache.
     """
@@ -73,9 +42,14 @@ def prefill_fp8_kernel(
     for step in range(num_steps):
         x = x_map.load([first_row, step * 128])
         codes = codes_map.load([first_output, step * 128])
-        scale = tl.load(x_scales_at) * tl.load(scales_at + step)
+        scale = tl.load(x_scales_at)
+        if not BY_ROW:
+            scale *= tl.load(scales_at + step)
+            x_scales_at += num_rows
         total += tl.dot(x, tl.trans(codes)) * scale[:, None]
-        x_scales_at += num_rows
+    if BY_ROW:
+        outputs = tl.minimum(first_output + at_output, num_outputs - 1)
+        total *= tl.load(scales_ptr + outputs)[None, :]
 
     out_at = out_ptr + first_row.to(tl.int64) * stride_out_row + first_output
     mask = (at_row < num_rows - first_row)[:, None] & (at_output < num_outputs - first_output)

@@ -32,7 +32,6 @@ from kernels.linear.skinny import skinny_linear, wants_spread
 from kernels.linear.tile import SkinnyTiles
 from kernels.linear.truth import BF16_ROUNDING
 from kernels.linear.weight import (
-    Fp8BlockWeight,
     Weight,
     format_name,
     num_outputs,
@@ -46,7 +45,8 @@ SILU_MUL_TOLERANCE = Tolerance(
     "truth is down to -3e-37",
 )
 
-FORMATS = ("nvfp4", "fp8_block", "e4m3_row", "bf16")
+FORMATS_OF_8_BITS_AT_MOST = ("nvfp4", "fp8_block", "e4m3_row")
+FORMATS = (*FORMATS_OF_8_BITS_AT_MOST, "bf16")
 
 PERIOD = 262_147
 """Values drawn of a weight, a prime: rows of any width start at different ones."""
@@ -289,10 +289,12 @@ def _uncut_tile(weight: Weight) -> MiddleTile:
 
 def run_prefill(inputs: Tensors, outputs: Tensors) -> None:
     """Call fp8_prefill_linear on a case's tensors."""
-    weight = weight_of(inputs)
-    if not isinstance(weight, Fp8BlockWeight):
-        raise TypeError(f"fp8_prefill_linear: a case of {type(weight).__name__}")
-    fp8_prefill_linear(inputs["x"], weight, out=outputs["out"])
+    fp8_prefill_linear(inputs["x"], weight_of(inputs), out=outputs["out"])
+
+
+def run_prefill_kernel(inputs: Tensors, outputs: Tensors) -> None:
+    """Call fp8_prefill_linear on a case's tensors, by its kernel wherever it runs."""
+    fp8_prefill_linear(inputs["x"], weight_of(inputs), by_library=False, out=outputs["out"])
 
 
 def run_expand(inputs: Tensors, outputs: Tensors) -> None:

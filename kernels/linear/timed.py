@@ -11,8 +11,6 @@ from kernels.common.peers import Peer, humming_product, library_product
 from kernels.common.problem import Bar, ModelSizes, Problem, Row, Tile, Tunable
 from kernels.common.round import MAX_ROWS
 from kernels.linear import tile_choice
-from kernels.linear.formats import FP8_BLOCK, NVFP4_GROUP, STEP
-from kernels.linear.pack import E4M3
 from kernels.linear.problems import product_case, run_skinny
 from kernels.linear.skinny import skinny_linear, wants_spread
 from kernels.linear.tile import (
@@ -21,14 +19,9 @@ from kernels.linear.tile import (
     SkinnyTile,
     SkinnyTiles,
 )
-from kernels.linear.weight import (
-    Bf16Weight,
-    E4m3RowWeight,
-    Fp8BlockWeight,
-    Nvfp4Weight,
-    Weight,
-    num_bytes,
-)
+from kernels.linear.timed_prefill import timed_prefill
+from kernels.linear.timed_weight import random_weight, weight_bytes
+from kernels.linear.weight import Weight, num_bytes
 
 GPU = "H200"
 """What bars are stated for; other GPUs are timed and not judged."""
@@ -47,11 +40,13 @@ TUNED_ROWS = (1, 16, 24, 32)
 def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
     """Return every product of a model for up to 32 rows, in both formats, fused as in the engine.
 
+    Above, the two largest of a prompt's chunk.
+
     Bars: shares of read bandwidth for the two largest and the outputs of the
     mixers, microseconds for the fused groups, a factor over humming-kernels for all others.
     """
     if rows > MAX_ROWS:
-        return ()
+        return timed_prefill(sizes, rows)
     head = _upto(rows, HEAD, WIDE_HEAD)
     return (
         *_projections(sizes, rows, "nvfp4"),
@@ -105,7 +100,7 @@ def _problem(title: str, rows: int, N: int, K: int, name: str, bar: Bar | None) 
         op="skinny_linear",
         rows=rows,
         sizes={"N": N, "K": K},
-        num_bytes=_weight_bytes(N, K, name) + 2 * rows * K + (4 if logits else 2) * rows * N,
+        num_bytes=weight_bytes(N, K, name) + 2 * rows * K + (4 if logits else 2) * rows * N,
         make_calls=partial(_make_calls, rows, N, K, name, logits),
         case=product_case(proven, name, rows, PROOF_OUTPUTS, K, cuda_only=False),
         format_name=name,
@@ -120,33 +115,6 @@ def _peers(rows: int, N: int, K: int, name: str) -> tuple[Peer, ...]:
     return (library_product(N, K, rows),)
 
 
-def _weight_bytes(N: int, K: int, name: str) -> int:
-    """Count the bytes that `random_weight` holds."""
-    if name == "bf16":
-        return 2 * N * K
-    if name == "e4m3_row":
-        return N * K + 4 * N
-    if name == "fp8_block":
-        return N * K + 4 * -(-N // FP8_BLOCK) * (K // STEP)
-    return N * K // 2 + -(-N // 16) * 16 * K // NVFP4_GROUP + 4 * N
-
-
-def random_weight(N: int, K: int, name: str, device: str, *, spread: bool) -> Weight:
-    """Draw a packed weight on a device: all codes, scales near one; K a multiple of 128."""
-    if name == "bf16":
-        return Bf16Weight(torch.randn(N, K, device=device, dtype=torch.bfloat16), K)
-    if name == "nvfp4":
-        codes = torch.randint(0, 256, (N, K // 2), dtype=torch.uint8, device=device)
-        runs = (-(-N // 16), K // STEP, 8, 4, 2, 2)
-        scales = torch.randint(48, 72, runs, dtype=torch.uint8, device=device).view(E4M3)
-        return Nvfp4Weight(codes, scales, torch.full((N,), 0.01, device=device), K, spread)
-    codes = torch.randint(0, 120, (N, K), dtype=torch.uint8, device=device).view(E4M3)
-    if name == "e4m3_row":
-        return E4m3RowWeight(codes, torch.full((N,), 0.01, device=device), K)
-    blocks = (-(-N // FP8_BLOCK), K // STEP)
-    return Fp8BlockWeight(codes, torch.full(blocks, 0.01, device=device), K)
-
-
 def _make_calls(
     rows: int, N: int, K: int, name: str, logits: bool, num_copies: int, device: str
 ) -> Sequence[Callable[[Tile], object]]:
@@ -155,7 +123,7 @@ def _make_calls(
     dtype = torch.float32 if logits else torch.bfloat16
     out = torch.empty(rows, N, device=device, dtype=dtype)
     weights = [random_weight(N, K, name, device, spread=spread) for _ in range(num_copies)]
-    assert num_bytes(weights[0]) == _weight_bytes(N, K, name)
+    assert num_bytes(weights[0]) == weight_bytes(N, K, name)
     return [partial(_call, x, weight, out) for weight in weights]
 
 

@@ -165,21 +165,41 @@ def truth_middle(inputs: Tensors) -> Tensors:
 
 
 def truth_prefill(inputs: Tensors) -> Tensors:
-    """State a product whose activations may be rounded to e4m3.
+    """State a product whose activations, and 4-bit weights, may be rounded to e4m3.
 
     An activation moves by 2^-4 of itself or 2^-10 of its scale, which is 1/448 of the largest of
-    its 128 inputs. Hopper's FP8 tensor cores keep 14 bits while they add a step's 128 products in
-    four instructions of 33 operands: 132 x 2^-13 S, where S is 2^-4 larger after rounding.
+    its 128 inputs for a block format, else of its row. Hopper's FP8 tensor cores keep 14 bits while
+    they add a step's 128 products in four instructions of 33 operands: 132 x 2^-13 S, where S is
+    that of the rounded operands.
     """
     x = inputs["x"].double()
     num_rows, num_inputs = x.shape
-    padded = torch.nn.functional.pad(x.abs(), (0, -num_inputs % STEP)).view(num_rows, -1, STEP)
-    scales = padded.amax(dim=2).clamp(min=448 * 2.0**-126) / 448
-    smallest = 2.0**-10 * scales.repeat_interleave(STEP, dim=1)[:, :num_inputs]
+    padded = torch.nn.functional.pad(x.abs(), (0, -num_inputs % STEP))
+    is_block = inputs["scales"].dim() == 2 and "tensor_scale" not in inputs
+    groups = padded.view(num_rows, -1, STEP if is_block else padded.shape[1])
+    scales = groups.amax(dim=2).clamp(min=448 * 2.0**-126) / 448
+    smallest = 2.0**-10 * scales.repeat_interleave(groups.shape[2], dim=1)[:, :num_inputs]
     steps = torch.maximum(2.0**-4 * x.abs(), smallest)
-    product, total, moved = products(inputs, steps, rounded=False)
-    share = 1.07 * (132 * 2.0**-13 + sums_in_any_order(num_inputs))
-    return {"out": product, "out_slack": 1.001 * moved + share * total}
+    weight = weight_rows(inputs, slice(0, inputs["codes"].shape[0]))
+    rounded = weight.abs() + _requantising_steps(inputs, weight)
+    total = (x.abs() + steps) @ rounded.t()
+    moved = total - x.abs() @ weight.abs().t()
+    share = 132 * 2.0**-13 + sums_in_any_order(num_inputs)
+    return {"out": x @ weight.t(), "out_slack": 1.001 * (moved + share * total)}
+
+
+def _requantising_steps(inputs: Tensors, weight: torch.Tensor) -> torch.Tensor | float:
+    """How far each weight moves when 4-bit codes are rounded to e4m3; nothing for 8-bit ones.
+
+    A code times an e4m3 scale is 3 x 2^i x (8 to 15) at worst: of these 42 is the farthest from
+    four significant bits, by 2. Below, e4m3 steps by 2^-9 of the row's multiplier, which is 2^-5 of
+    the power of two at or below its largest group scale.
+    """
+    if "tensor_scale" not in inputs:
+        return 0.0
+    largest = inputs["scales"].float().double().amax(dim=1).clamp(min=2.0**-9)
+    multipliers = torch.exp2(torch.log2(largest).floor() - 5) * inputs["tensor_scale"].double()
+    return torch.maximum(weight.abs() / 21, 2.0**-10 * multipliers[:, None])
 
 
 def truth_expand(inputs: Tensors) -> Tensors:

@@ -69,9 +69,10 @@ def test_bench_prefill_writes_what_it_measured(small, qwen38, tmp_path):
     target = tmp_path / "prefill.json"
     done = qwen38(
         *("bench", "prefill", "--tokens", "40,300", "--repetitions", "1", "--device", "cpu"),
-        *("--json", str(target)),
+        *("--json", str(target), "--set", "kernels.prefill=fp8"),
     )
     assert done.returncode == 0, done.stderr
+    assert b"'kernels.prefill' is 'fp8', which needs the kernels of a GPU." in done.stderr
     result = json.loads(target.read_text())
     assert [one["tokens"] for one in result["prompts"]] == [40, 300]
     assert all(0 < one["ms"] < one["first_token_ms"] for one in result["prompts"])
@@ -88,6 +89,7 @@ def test_bench_prefill_refuses_in_a_sentence(qwen38, tmp_path):
         (("--tokens", "0"), 2, "1 to 4,096 tokens, not 0."),
         (("--shape", "28b"), 2, "There is no shape '28b'. Did you mean '27b'?"),
         (("--profile", "fp9"), 2, "fp9"),
+        (("--set", "kernels.prefill=fp9"), 2, "'kernels.prefill'"),
         (("--json", str(tmp_path / "none" / "x")), 2, "does not exist"),
         (("--shape", "27b", "--tokens", "262144"), 4, "a shorter prompt with --tokens"),
     ):
@@ -166,6 +168,8 @@ def test_doctor_explains_a_shape(qwen38):
     told = json.loads(done.stdout)["explanation"]
     assert told["subject"] == "the shape 27b in the formats of 'fp8'"
     assert {one["times"] for one in told["operations"]} >= {48, 16, 64}
+    done = qwen38("doctor", "--explain", "--shape", "27b", "--set", "kernels.prefill=fp8")
+    assert b"prefill   bf16       There are no kernels with FP8 operands." in done.stdout
     for arguments, words in (
         (("--explain", "--shape", "28b"), b"Did you mean '27b'?"),
         (("--shape", "27b"), b"Write --explain beside it."),

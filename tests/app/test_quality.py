@@ -58,6 +58,17 @@ def test_a_bare_json_is_all_there_is_on_stdout(quality):
     assert with_left_out_values(["run", "hi", "--json"]) == ["run", "hi", "--json"]
 
 
+def test_a_setting_alone_makes_a_candidate_of_the_same_files(qwen38, folders):
+    done = qwen38(
+        "quality", "--model", str(folders / "right"), "--candidate-set", "model.hold=stored",
+        "--text", str(folders / "text.txt"), "--answer-tokens", "0", "--device", "cpu", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0
+    data = json.loads(done.stdout)
+    assert data["texts"][0]["difference"]["mean"] == 0  # this one changes no bit
+    assert data["candidate"]["path"] == data["reference"]["path"]
+
+
 def test_profiles_alone_make_a_candidate_of_the_same_files(qwen38, folders):
     done = qwen38(
         "quality", "--model", str(folders / "right"), "--profile", "bf16", "--candidate-profile",
@@ -77,6 +88,7 @@ def test_profiles_alone_make_a_candidate_of_the_same_files(qwen38, folders):
         (("--candidate", "/no/such/folder"), 3, b"/no/such/folder does not exist"),
         (("--candidate", ".", "--json", "/no/such/folder/x"), 2, b"does not exist"),
         (("--candidate-profile", "nvpf4"), 2, b"Did you mean 'nvfp4'?"),
+        (("--candidate-set", "kernels.prefill=fp9"), 2, b"kernels.prefill"),
         (("--candidate-profile", "demo", "--text", "/no/such/text"), 2, b"does not read"),
     ],
 )

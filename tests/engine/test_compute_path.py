@@ -63,6 +63,22 @@ def test_a_gpu_that_runs_the_kernels_takes_them(gpu, capability, wanted):
     assert "skinny up to" in describe_paths(path)
 
 
+def test_fp8_operands_of_prompts_are_a_setting(gpu):
+    gpu((9, 0))
+    settings = Settings(kernels=KernelSettings(prefill="fp8"))
+    path = choose_compute_path(settings, "cuda")
+    assert path.launching.fp8_prefill
+    assert "prompts by FP8 operands" in path.description
+    assert "FP8 operands" in describe_paths(path)
+    assert not choose_compute_path(wanting("auto"), "cuda").launching.fp8_prefill
+
+
+def test_fp8_operands_that_cannot_be_had_are_a_sentence():
+    path = choose_compute_path(Settings(kernels=KernelSettings(prefill="fp8")), "cpu")
+    assert "'kernels.prefill' is 'fp8', which needs the kernels of a GPU" in path.why_not
+    assert not path.is_packed
+
+
 def test_the_reference_is_a_setting(gpu):
     gpu((9, 0))
     path = choose_compute_path(wanting("reference"), "cuda")

@@ -31,7 +31,7 @@ ROUND = [one for one in OPERATIONS if not one.endswith("a chunk")]
 GATE = "gated norm of a round"
 """By its rows in one launch or another, of the same bits: tests/kernels/delta/test_walk_gate.py."""
 
-NAMED = [one for one in OPERATIONS if one not in ("path", "launch", "overlap")]
+NAMED = [one for one in OPERATIONS if one not in ("path", "launch", "overlap", "prefill")]
 OF_THE_CPU = [one for one in NAMED if one not in BETWEEN]
 SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), num_mtp_layers=0)
 
@@ -105,6 +105,23 @@ def test_switches_are_the_settings():
     assert name("launch", SPARK, kernels=switched) == "eager"
     assert "'kernels.graphs' is off" in dispatch("launch", SPARK, 1, switched).reason
     assert name("overlap", SPARK, kernels=switched) == "on"
+
+
+def test_fp8_operands_are_a_setting_of_long_prompts():
+    fp8 = KernelSettings(prefill="fp8")
+    of_4_bits = dispatch("product", HOPPER, 1024, fp8, "nvfp4")
+    assert of_4_bits.name == "fp8_prefill_linear"
+    assert "as set" in of_4_bits.reason
+    assert of_4_bits.build == "library"
+    assert dispatch("product", SPARK, 1024, fp8, "nvfp4").build == "Triton"
+    assert dispatch("product", HOPPER, 1024, fp8, "bf16").name == "expanded_linear"
+    assert dispatch("product", HOPPER, 1024, AUTO, "nvfp4").name == "expanded_linear"
+    assert dispatch("product", HOPPER, 32, fp8, "nvfp4").name == "skinny_linear"
+    assert [name("prefill", HOPPER, kernels=one) for one in (AUTO, fp8)] == ["bf16", "fp8"]
+    assert "less exactly" in dispatch("prefill", HOPPER, 1, fp8).reason
+    on_cpu = dispatch("prefill", CPU, 1, fp8)
+    assert on_cpu.kernel == "bf16"
+    assert "CPU" in on_cpu.reason
 
 
 def test_what_there_is_not_is_refused():

@@ -97,6 +97,17 @@ def test_a_chunk_has_a_kernel_for_each_number_of_rows_it_may_have():
     assert found["delta rule of a chunk"].kernel == "delta_prefill"
 
 
+def test_fp8_operands_of_a_chunk_are_told_by_format():
+    here = on((9, 0))
+    found = told("27b", "nvfp4", replace(here, kernels=KernelSettings(prefill="fp8")), "chunk")
+    ranges = {name: one for name, one in found.items() if name.startswith("down (nvfp4)")}
+    last = ranges[list(ranges)[-1]]
+    assert last.kernel == "fp8_prefill_linear"
+    assert last.operation.endswith("to 1024 rows")
+    assert found["a | b (bf16), 96 x 5,120, 768 to 1024 rows"].kernel == "expanded_linear"
+    assert decisions(here)["prefill"].kernel == "bf16"
+
+
 def test_on_a_cpu_nothing_is_joined_and_all_is_bf16():
     here = on(None)
     found = told("demo", "fp8", here, "round")

@@ -2,8 +2,10 @@
 
 import torch
 
+from kernels.common import interpreter
 from kernels.common.compare import Tolerance, beyond_tolerance, different_bits
 from kernels.linear import expand as expansion
+from kernels.linear.laws import rounded_rows
 from kernels.linear.middle import middle_linear
 from kernels.linear.middle_tile import MiddleTile, default
 from kernels.linear.pack import (
@@ -13,7 +15,9 @@ from kernels.linear.pack import (
     pack_nvfp4,
     stored_codes,
 )
+from kernels.linear.prefill_fp8 import PrefillTile, fp8_prefill_linear
 from kernels.linear.reference import dequantise, exact_values
+from kernels.linear.requantise import requantise
 from kernels.linear.weight import Nvfp4Weight, Weight, format_name
 
 AXES = ("T", "N")
@@ -27,6 +31,8 @@ ROWS = "rows stand alone"
 NAN = "a NaN stays in its row"
 ORDER = "bits of the stored order"
 BITS = "bits of the reference"
+MOVED = "weights move by their bound"
+CODE = torch.float8_e4m3fn
 
 Verdicts = dict[str, str | None]
 
@@ -137,6 +143,52 @@ def prove_expansion(name: str, N: int, K: int) -> Verdicts:
     out = expansion.expand(weight, poisoned(N, K))
     fault = different_bits(out, dequantise(weight), ("N", "K")) or written_outside(out)
     return {BITS: fault}
+
+
+def prove_rounding(name: str, N: int, K: int) -> Verdicts:
+    """Prove `requantise`, bit for bit against plain torch, and how far a weight moves."""
+    generator.manual_seed(0)
+    weight = make(name, N, K)
+    runs = weight.scale_runs.view(torch.uint8)
+    runs[:, :-1] //= 2  # the largest scales stand last
+    runs[0, 0, 0] = 0
+    room = torch.full((N + 1, -(-K // 128) * 128), 0x55, dtype=torch.uint8)
+    found = requantise(weight, room[:N].view(CODE))
+    interpreter._state["installed"] = False
+    plain = requantise(weight)
+    interpreter._state["installed"] = True
+    fault = different_bits(found.codes.view(torch.uint8), plain.codes.view(torch.uint8), "NK")
+    exact = exact_values(weight)
+    step = torch.maximum(exact.abs() / 21, 2.0**-10 * found.row_scales[:, None].double())
+    off = ((exact_values(found) - exact).abs() > 1.0001 * step).any()
+    return {
+        BITS: fault
+        or different_bits(found.row_scales, plain.row_scales, "N")
+        or (None if (room[N] == 0x55).all() else "wrote beside its rows"),
+        MOVED: "a weight moves beyond it" if off else None,
+    }
+
+
+def prove_prefill(name: str, T: int, N: int, K: int, tile: PrefillTile) -> Verdicts:
+    """Prove `fp8_prefill_linear` on the operands that it rounded, T at least 4."""
+    generator.manual_seed(0)
+    weight, x = make(name, N, K), rows_of(T, K)
+    seen = rounded_rows(x, weight)
+    exact = exact_values(requantise(weight) if isinstance(weight, Nvfp4Weight) else weight)
+    buffer = torch.full((N * -(-K // 128) * 64 + 3,), float("nan"), dtype=torch.bfloat16)
+    out = fp8_prefill_linear(x, weight, tile=tile, buffer=buffer, out=poisoned(T, N))
+    bound = bound_of(seen, exact, steps_scaled=True)
+    hurt = x.clone()
+    hurt[2, K - 1] = float("nan")
+    lame = fp8_prefill_linear(hurt, weight, tile=tile, out=poisoned(T, N))
+    other = torch.arange(T) != 2
+    lost = None if lame[2].isnan().all() else "a NaN input did not reach its row"
+    some = fp8_prefill_linear(x[1:4], weight, tile=tile, out=poisoned(3, N))
+    return {
+        TRUTH: outside(out, seen @ exact.t(), bound) or written_outside(out),
+        ROWS: different_bits(some, out[1:4], AXES),
+        NAN: lost or different_bits(lame[other], out[other], AXES),
+    }
 
 
 def prove_expanded(name: str, N: int, K: int) -> Verdicts:

@@ -9,9 +9,10 @@ from kernels.linear import middle_tile as tiles
 from kernels.linear.expand import expand, expanded_linear
 from kernels.linear.middle import middle_linear
 from kernels.linear.middle_tile import MiddleTile
-from kernels.linear.pack import pack_bf16, pack_fp8_block
+from kernels.linear.pack import pack_bf16, pack_fp8_block, pack_nvfp4
 from kernels.linear.prefill_fp8 import PrefillTile, fp8_prefill_linear
 from kernels.linear.reference import dequantise
+from kernels.linear.requantise import requantise
 
 WEIGHT = pack_bf16(torch.ones(40, 130, dtype=torch.bfloat16))
 BLOCKS = pack_fp8_block(
@@ -66,11 +67,36 @@ def test_a_bf16_weight_is_expanded_as_a_view_of_itself():
     assert expand(WEIGHT).data_ptr() == WEIGHT.values.data_ptr()
 
 
-def test_the_fp8_option_takes_the_block_format_only():
-    with pytest.raises(TypeError, match="Fp8BlockWeight, got Bf16Weight; use middle_linear"):
-        fp8_prefill_linear(X, WEIGHT)  # pyright: ignore[reportArgumentType]
+def test_the_fp8_option_takes_weights_of_4_and_8_bits_only():
+    with pytest.raises(TypeError, match="of 4 or 8 bits, got Bf16Weight; use middle_linear"):
+        fp8_prefill_linear(X, WEIGHT)
     with pytest.raises(ValueError, match="spans two block scales"):
         fp8_prefill_linear(X, BLOCKS, tile=PrefillTile(tile_n=256))
+
+
+def four_bits(N: int, K: int):
+    codes = torch.full((N, K // 2), 0x32, dtype=torch.uint8)
+    scales = torch.full((N, K // 16), 3.0).to(torch.float8_e4m3fn)
+    return pack_nvfp4(codes, scales, torch.tensor(0.5))
+
+
+def test_a_4_bit_weight_is_rounded_where_the_caller_says():
+    weight, x = four_bits(40, 144), torch.ones(3, 144, dtype=torch.bfloat16)
+    buffer = torch.zeros(40 * 128, dtype=torch.bfloat16)
+    out = fp8_prefill_linear(x, weight, buffer=buffer)
+    # codes 1 and 1.5, scale 3, multiplier 1/2: 72 pairs of 1.5 and 2.25
+    assert torch.equal(out, torch.full((3, 40), 72 * 3.75, dtype=torch.bfloat16))
+    assert buffer.view(torch.uint8).any()
+    with pytest.raises(ValueError, match=r"N \* Kp / 2 = 5120 elements, got 5119"):
+        fp8_prefill_linear(x, weight, buffer=buffer[1:])
+
+
+def test_rounded_codes_have_their_place():
+    weight = four_bits(40, 144)
+    with pytest.raises(ValueError, match=r"codes must be \[N, Kp\] = \[40, 256\]"):
+        requantise(weight, torch.empty(40, 144).to(torch.float8_e4m3fn))
+    with pytest.raises(TypeError, match="codes must be float8_e4m3fn"):
+        requantise(weight, torch.empty(40, 256, dtype=torch.bfloat16))
 
 
 @pytest.mark.parametrize(

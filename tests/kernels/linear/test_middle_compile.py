@@ -16,8 +16,13 @@ from kernels.linear.expand_kernel import expand_e4m3_kernel, expand_nvfp4_kernel
 from kernels.linear.middle import SLICE_BLOCK, SLICE_OPTIONS
 from kernels.linear.middle_kernel import add_slices_kernel, middle_kernel
 from kernels.linear.middle_tile import MiddleTile
-from kernels.linear.prefill_fp8 import DEFAULT, QUANTISE_OPTIONS, QUANTISE_ROWS
-from kernels.linear.prefill_fp8_kernel import prefill_fp8_kernel, quantise_kernel
+from kernels.linear.prefill_fp8 import DEFAULT, lowering
+from kernels.linear.prefill_fp8_kernel import prefill_fp8_kernel
+from kernels.linear.quantise import ROW_OPTIONS, ROW_WIDTH, STEP_OPTIONS, STEP_ROWS
+from kernels.linear.quantise_kernel import quantise_rows_kernel, quantise_steps_kernel
+from kernels.linear.requantise import FACTOR_OPTIONS, FACTOR_STEPS, STEPS
+from kernels.linear.requantise import OPTIONS as ROUNDING_OPTIONS
+from kernels.linear.requantise_kernel import requantise_kernel, row_factors_kernel
 
 CAPABILITIES = (90, 121)
 MATRIX_UNIT = {90: "HGMMA", 121: "HMMA"}
@@ -177,17 +182,35 @@ def test_expansion_fits_and_stores_sixteen_bytes(capability):
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
-def test_the_fp8_option_fits_and_uses_fp8_tensor_cores_on_hopper(capability):
+def test_rounding_a_4_bit_weight_fits_and_stores_sixteen_bytes(capability):
+    types = {"runs_ptr": "*u8", "row_scales_ptr": "*fp32", "out_ptr": "*u16"}
+    types |= {"factors_ptr": "*fp32", "scales_ptr": "*fp32"}
+    steps = {"STEPS": FACTOR_STEPS}
+    assert_fits(compile_named(row_factors_kernel, types, steps, FACTOR_OPTIONS, capability))
+    for spread in (False, True):
+        codes = {"codes_ptr": codes_type("nvfp4", spread)}
+        constants = {"STEPS": STEPS, "SPREAD": spread, "NATIVE": True}
+        options = ROUNDING_OPTIONS
+        binary = compile_named(requantise_kernel, types | codes, constants, options, capability)
+        assert_fits(binary)
+        assert {n for n in binary.mnemonics() if n.startswith("STG")} == {"STG.E.128"}
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("by_row", [False, True])
+def test_the_fp8_option_fits_and_uses_fp8_tensor_cores(capability, by_row):
     types = {
         "x_map": f"tensordesc<fp8e4nv[{DEFAULT.tile_t}, 128]>",
         "codes_map": f"tensordesc<fp8e4nv[{DEFAULT.tile_n}, 128]>",
         "x_scales_ptr": "*fp32", "scales_ptr": "*fp32", "out_ptr": "*bf16",
     }  # fmt: skip
-    constants = {"TILE_T": DEFAULT.tile_t, "TILE_N": DEFAULT.tile_n}
-    product = compile_named(prefill_fp8_kernel, types, constants, DEFAULT.options(), capability)
+    constants = {"TILE_T": DEFAULT.tile_t, "TILE_N": DEFAULT.tile_n, "BY_ROW": by_row}
+    options = DEFAULT.options() | lowering(divmod(capability, 10))
+    product = compile_named(prefill_fp8_kernel, types, constants, options, capability)
     assert_fits(product)
-    # Triton 3.7 widens e4m3 to fp16 on sm_121: right, and no faster than bf16.
-    assert matrix_unit(product) == {"QGMMA" if capability == 90 else "HMMA"}
+    assert matrix_unit(product) == {"QGMMA" if capability == 90 else "QMMA"}
     types = {"x_ptr": "*bf16", "codes_ptr": "*fp8e4nv", "scales_ptr": "*fp32"}
-    rows = {"ROWS": QUANTISE_ROWS}
-    assert_fits(compile_named(quantise_kernel, types, rows, QUANTISE_OPTIONS, capability))
+    rows = {"ROWS": STEP_ROWS}
+    assert_fits(compile_named(quantise_steps_kernel, types, rows, STEP_OPTIONS, capability))
+    wide = {"WIDTH": ROW_WIDTH}
+    assert_fits(compile_named(quantise_rows_kernel, types, wide, ROW_OPTIONS, capability))

@@ -8,7 +8,8 @@ FORMATS = ("nvfp4", "nvfp4_spread", "fp8_block", "e4m3_row", "bf16")
 PROPERTIES = (
     *(f"{path} {name}" for path in ("middle", "expand", "expanded") for name in FORMATS),
     "quantiser",
-    "prefill",
+    *(f"rounded {name}" for name in FORMATS[:2]),
+    *(f"prefill {name}" for name in FORMATS[:4]),
 )
 
 

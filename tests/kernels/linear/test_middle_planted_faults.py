@@ -9,8 +9,10 @@ ROWS = "rows stand alone"
 NAN = "a NaN stays in its row"
 ORDER = "bits of the stored order"
 BITS = "bits of the reference"
+MOVED = "weights move by their bound"
 
 CLEAN = ("stored", "spread", "block", "block by sum", "row", "split")
+CLEAN_OPTION = ("fp8 4 bits", "fp8 block", "round", "round spread")
 CLEAN_EXPANSIONS = ("expand stored", "expand spread", "expand block", "expand row")
 
 FAULTS = [
@@ -24,10 +26,9 @@ FAULTS = [
     ("spread order only is wrong", "spread", "0x4281", "0x4282", ORDER),
     ("magnitudes not turned back", "spread", "3 * pair - 3", "3 * pair", TRUTH),
     ("spread sign lost", "spread", "* factor) & 0x80008000", "* factor) & 0x00008000", TRUTH),
-    ("spread subnormal lost", "spread", "NATIVE) & 0x01C001C0", "NATIVE) & 0x01800180", TRUTH),
+    ("spread subnormal lost", "spread", "else 0x01C001C0", "else 0x01800180", TRUTH),
     ("stored sign lost", "stored", "0x01001000) & 0x80008000", "0x01001000) & 0x00008000", TRUTH),
-    ("stored subnormal lost", "stored", "0x00040040) & 0x01C001C0", "0x00040040) & 0x01800180",
-     TRUTH),
+    ("stored subnormal lost", "stored", "else 0x01C001C0", "else 0x01800180", TRUTH),
     ("halves of a pair swapped", "stored", "tl.join(_low_half(words), _low_half(words >> 16))",
      "tl.join(_low_half(words >> 16), _low_half(words))", TRUTH),
     ("group scales of other rows", "stored", "pairs, (0, 3, 1, 2, 4))", "pairs, (0, 3, 2, 1, 4))",
@@ -79,6 +80,35 @@ FAULTS = [
      "mask = inside & (inputs < num_inputs + 1)", BITS),
     ("block scale of the first block", "expand block", "first_row // 128 * num_steps",
      "first_row // 999 * num_steps", BITS),
+    # the FP8 option
+    *[
+        (f"nothing changed in {case}", case, "(exponents - 5)", "(exponents - 5)", None)
+        for case in CLEAN_OPTION
+    ],
+    ("rows grow by twice too much", "round", "(259 - exponents)", "(260 - exponents)", BITS),
+    ("multiplier of another factor", "round", "(exponents - 5)", "(exponents - 6)", BITS),
+    ("halves of a tile's rows swapped", "round", "tl.trans(of_row), (16,)", "of_row, (16,)", BITS),
+    ("largest of the first steps only", "round spread", "largest = tl.maximum(largest, runs.to(",
+     "largest = tl.maximum(largest, (step < 1) * runs.to(", BITS),
+    ("rounded with other groups", "round", "groups % 8 // 2 * 4", "groups % 8 // 2 * 2", BITS),
+    ("rounded halves swapped", "round", "low | (high << 8)", "high | (low << 8)", BITS),
+    ("rounded past its rows", "round", "mask=inside & (at_pair <",
+     "mask=(rows < num_outputs + 1)[:, None] & (at_pair <", BITS),
+    ("most of e4m3 unused", "round", "(259 - exponents)", "(249 - exponents)", MOVED),
+    ("row multiplier left out", "fp8 4 bits", "total *= tl.load(scales_ptr + outputs)[None, :]",
+     "total *= 1.0", TRUTH),
+    ("row multiplier of a row", "fp8 4 bits", "scales_ptr + outputs)[None, :]",
+     "scales_ptr + outputs * 0)[None, :]", TRUTH),
+    ("block multiplier left out", "fp8 block", "scale *= tl.load(scales_at + step)", "scale *= 1.0",
+     TRUTH),
+    ("block of the first outputs", "fp8 block", "first_output // 128 * num_steps",
+     "first_output // 999 * num_steps", TRUTH),
+    ("scale of another row", "fp8 4 bits", "tl.minimum(first_row + at_row, num_rows - 1)",
+     "tl.minimum(first_row + at_row * 0, num_rows - 1)", TRUTH),
+    ("scale of the first step", "fp8 block", "x_scales_at += num_rows", "x_scales_at += 0", TRUTH),
+    ("one output of the option too many", "fp8 4 bits",
+     "(at_output < num_outputs - first_output)\n    out_offsets",
+     "(at_output < num_outputs - first_output + 1)\n    out_offsets", TRUTH),
 ]  # fmt: skip
 NAMES = [name for name, *_ in FAULTS]
 

@@ -8,7 +8,7 @@ import torch
 from kernels.linear import skinny_launch
 from kernels.linear.skinny import skinny_linear
 from kernels.linear.tile import SkinnyProblem, SkinnyTile, num_teams, shared_bytes
-from kernels.linear.timed import random_weight
+from kernels.linear.timed_weight import random_weight
 
 TILE = SkinnyTile(2, 20, 2, 2, "registers", 2)
 GATE_AND_UP = SkinnyProblem(34816, 5120, "nvfp4", 16)
