@@ -55,7 +55,7 @@ class LineReader:
     def read(self, draft: str) -> str | None:
         """The next message; ``draft`` is told, since it cannot be edited here."""
         if draft:
-            say(f"(not sent last time: {visible_line(draft, DRAFT_CELLS)})")
+            say(f"(not sent: {visible_line(draft, DRAFT_CELLS)})")
         lines: list[str] = []
         while True:
             if sys.stderr and is_terminal(sys.stdin):

@@ -42,7 +42,7 @@ class Attaching:
             self._text, self._names = text, names_in(text)
         completion = completion_at(before_cursor)
         if completion is not None and not set(completion.names) & set(self._names):
-            return f"{'  '.join(completion.names)}   Tab completes"
+            return f"Tab completes: {'  '.join(completion.names)}"
         if completion is None and not self._names and (name := name_at(before_cursor)):
             return f"there is no file {visible_line(name, NAME_CELLS)}: it is sent as a word"
         return self._cost() if self._names else ""

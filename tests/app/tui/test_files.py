@@ -33,7 +33,7 @@ async def test_a_name_is_completed_with_tab_and_what_fits_is_shown(seat):
         await s.idle()
         await s.type("see @no")
         s.app.tick()
-        assert "notebook.md  notes.txt   Tab completes" in s.state
+        assert "Tab completes: notebook.md  notes.txt" in s.state
         await s.pilot.press("tab")
         assert s.app.composer.text == "see @note"
         await s.pilot.press("s", "tab")
