@@ -29,6 +29,11 @@ class FileText:
     name: str
     text: str
 
+    @property
+    def block(self) -> str:
+        """It as it stands in a message: what the model reads, and what is counted."""
+        return f'<file name="{self.name}">\n{self.text}\n</file>'
+
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
@@ -88,9 +93,8 @@ def with_files(text: str, names: Sequence[str]) -> Outgoing:
     spans: list[FileSpan] = []
     for one in files:
         content += "\n\n"
-        block = f'<file name="{one.name}">\n{one.text}\n</file>'
-        spans.append(FileSpan(one.name, len(content), len(content) + len(block)))
-        content += block
+        spans.append(FileSpan(one.name, len(content), len(content) + len(one.block)))
+        content += one.block
     return Outgoing(content, tuple(spans))
 
 

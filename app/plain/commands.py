@@ -163,7 +163,7 @@ def _read(state: PlainState, argument: str) -> None:
     if not argument:
         raise RequestError("Say which file: /read PATH.", "@PATH in a message sends it.")
     file = read_typed(argument)
-    num_tokens = state.engine.text_tokens(file.text)
+    num_tokens = state.engine.text_tokens(file.block)
     say(f"{file.name}: {num_tokens:,} tokens. Write {mention_of(file.name)} in a message.")
 
 

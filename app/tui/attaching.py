@@ -96,7 +96,7 @@ class Attaching:
 
 def _count(name: str, text_tokens: Callable[[str], int], most_bytes: int) -> int | str:
     try:
-        text = read_file(name).text
+        text = read_file(name).block
     except RequestError as error:
         return error.message
     if len(text) > most_bytes:

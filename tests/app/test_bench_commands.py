@@ -72,7 +72,10 @@ def test_bench_prefill_writes_what_it_measured(small, qwen38, tmp_path):
         *("--json", str(target), "--set", "kernels.prefill=fp8"),
     )
     assert done.returncode == 0, done.stderr
-    assert b"'kernels.prefill' is 'fp8', which needs the kernels of a GPU." in done.stderr
+    assert (
+        b"'kernels.prefill' is 'fp8', which needs the kernels of a GPU: prompts are read in BF16."
+        in done.stderr
+    )
     result = json.loads(target.read_text())
     assert [one["tokens"] for one in result["prompts"]] == [40, 300]
     assert all(0 < one["ms"] < one["first_token_ms"] for one in result["prompts"])

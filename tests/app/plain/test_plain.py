@@ -341,7 +341,7 @@ def test_a_file_goes_along_and_its_cost_is_said(state, capfd, tmp_path, monkeypa
         'see @notes.txt\n\n<file name="notes.txt">\none two three\n</file>'
     )
     errors = capfd.readouterr().err
-    assert "notes.txt: 3 tokens. Write @notes.txt in a message." in errors
+    assert "notes.txt: 6 tokens. Write @notes.txt in a message." in errors
     assert "notes.txt: 6 tokens." in errors
     assert "There is no file ./nothing." in errors
     assert reader.drafts[3:5] == ["see @notes.txt", "see @./nothing"]

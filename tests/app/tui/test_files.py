@@ -48,7 +48,7 @@ async def test_the_cost_is_shown_before_anything_is_sent(seat):
         await s.idle()
         await s.type("see @notes.txt and @notebook.md please")
         await s.until(lambda: s.app.tick() or "left" in s.state)
-        assert "notes.txt 60 tokens, notebook.md 4 tokens; 4,032 of 4,096 left" in s.state
+        assert "notes.txt 63 tokens, notebook.md 7 tokens; 4,026 of 4,096 left" in s.state
         assert s.engine.requests == []
 
 
