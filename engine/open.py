@@ -1,6 +1,5 @@
 """Open a checkpoint: text files first, then weights, then an engine that answers."""
 
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import fields
@@ -16,6 +15,7 @@ from engine.draft.routed import Routing
 from engine.errors import CheckpointError, SettingsError
 from engine.load_steps import LoadSteps
 from engine.locate import Choice
+from engine.machine.cores import num_physical_cores
 from engine.machine.measure import read_bandwidth
 from engine.model.checkpoint import Checkpoint, open_checkpoint
 from engine.model.config import ModelConfig
@@ -240,19 +240,6 @@ def choose_threads(config: ModelConfig) -> int:
     """CPU threads of the products: one for a small model, all physical cores for a large one."""
     is_small = sum(weight_bytes(config, HELD_FORMATS).values()) < SMALL_MODEL_BYTES
     return 1 if is_small else num_physical_cores()
-
-
-def num_physical_cores() -> int:
-    """Cores that this process may use, hyper-threads left out where the machine names them."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    logical = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return logical
-    physical = [line.split(":")[1] for line in lines if line.startswith("physical id")]
-    core = [line.split(":")[1] for line in lines if line.startswith("core id")]
-    return min(logical, len(set(zip(physical, core, strict=False)))) or logical
 
 
 def choose_scales(kv: KvFormat, checkpoint: Checkpoint, model: Model, tokenizer: Tokenizer) -> str:
