@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 
 import torch
@@ -33,6 +32,7 @@ from engine.model.kv_scales import (
 from engine.model.loading import load_weights
 from engine.model.memory import LEAST_SNAPSHOTS, plan_memory
 from engine.model.rows import ARITHMETIC
+from engine.notices import notices_of
 from engine.profile import Formats, kv_format_of
 from engine.quantize.calibration import read_calibration
 from engine.routing import routing_of
@@ -291,62 +291,3 @@ def model_name(path: Path) -> str:
         if folder.name.startswith("models--"):
             return folder.name.split("--")[-1]
     return path.absolute().name
-
-
-def notices_of(
-    choice: Choice,
-    checkpoint: Checkpoint,
-    path: ComputePath | None = None,
-    kv: KvFormat = "bf16",
-) -> tuple[str, ...]:
-    """What a person should know about how these weights are served; without a path on the CPU."""
-    path = path or ComputePath()
-    notices = [formats_notice(choice, checkpoint)]
-    if checkpoint.num_unused:
-        notices.append(
-            f"{choice.path} holds {checkpoint.num_unused} scales of activations; they are not "
-            "used, since activations are BF16 here."
-        )
-    if checkpoint.kv_scales and kv == "bf16":
-        notices.append(
-            f"{choice.path} holds {len(checkpoint.kv_scales)} scales of keys and values in 8 bits; "
-            "they are used where model.kv is 'fp8'."
-        )
-    if path.why_not:
-        notices.append(path.why_not)
-    if not path.is_packed and not choice.is_demo:
-        notices.append(_reference_notice(checkpoint))
-    if choice.profile.drafting.drafter == "mtp" and not checkpoint.has_mtp:
-        notices.append(f"{choice.path} has no MTP head, so that the drafter 'auto' is 'off'.")
-    return tuple(one for one in notices if one)
-
-
-def formats_notice(choice: Choice, checkpoint: Checkpoint) -> str:
-    """In which formats each part is stored; empty where they are the profile's own."""
-    formats = choice.profile.formats
-    told: list[str] = []
-    differing: list[str] = []
-    by_part = checkpoint.part_formats
-    for part in (one.name for one in fields(Formats) if one.name in by_part):
-        found = by_part[part]
-        told.append(f"{part} {' and '.join(f'{name} ({n})' for name, n in found.most_common())}")
-        expected: str = getattr(formats, part)
-        if set(found) != {expected}:
-            differing.append(f"{part} {expected}")
-    if not differing:
-        return ""
-    return (
-        f"{choice.named} stores {', '.join(told)} matrices, where the profile "
-        f"'{choice.profile.name}' expects {', '.join(differing)}; they are served as they are "
-        "stored."
-    )
-
-
-def _reference_notice(checkpoint: Checkpoint) -> str:
-    stored = {one.format for one in checkpoint.weights.values()}
-    held = ""
-    if "nvfp4" in stored:
-        held = ", and weights of 4 and 8 bits are held as BF16, up to four times their bytes"
-    elif stored != {"bf16"}:
-        held = ", and 8-bit weights are held as BF16, twice their bytes"
-    return f"The reference path is in use: every token reads all weights{held}."
