@@ -104,7 +104,7 @@ def test_rows_that_wait_for_the_head_are_bounded_as_planned():
     most = 0
     for _ in range(9):
         rows.follow([1] * 256, hidden)
-        most = max(most, sum(one.nbytes for one, _ in rows._waiting))
+        most = max(most, sum(one.nbytes for one in rows._waiting))
     plan = plan_serving(SHAPE_DEMO, 0, "cpu", packed=False, with_mtp=True, context_tokens=8192)
     assert 0 < 2 * most <= plan.passing["waiting rows"]
 
