@@ -77,7 +77,7 @@ class ComputePath:
     def traffic_of(self, model: Model) -> Traffic:
         """What counts a round's bytes."""
         kind = WalkTraffic if self.launching is None else RowsTraffic
-        return kind(model.config, model.weights.part_bytes)
+        return kind(model.config, model.weights.part_bytes, model.kv_format)
 
 
 def choose_compute_path(settings: Settings, device: str) -> ComputePath:

@@ -26,10 +26,12 @@ Operation = Literal[
     "gated norm of a round", "prepare heads of a round", "attention of a round",
     "choice of a round",
     "convolve a chunk", "delta rule of a chunk", "gated norm of a chunk",
-    "prepare heads of a chunk", "attention of a chunk", "gate attention of a chunk",
+    "prepare heads of a chunk", "widen keys of a chunk", "attention of a chunk",
+    "gate attention of a chunk",
     "fold states", "fold tails", "close gaps of a tree",
 ]  # fmt: skip
-"""The first four are decisions about all others, the last three run between rounds."""
+"""The first four are decisions about all others, the last three run between rounds. Only keys that
+are kept in 8 bits are widened."""
 
 BETWEEN: tuple[Operation, ...] = ("fold states", "fold tails", "close gaps of a tree")
 """What a round leaves to be done; where rows are walked one by one it leaves nothing."""
@@ -130,6 +132,10 @@ _KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
         "kernels.attention.prep.attention_prep", "Triton",
         "norms, rotates and stores queries, keys and values in one launch",
     ),
+    "widen keys of a chunk": Chosen(
+        "kernels.attention.widen.attention_widen", "Triton",
+        "keys and values in 8 bits to the BF16 that the library attends to, a layer at a time",
+    ),
     "attention of a chunk": Chosen(
         "kernels.attention.prefill.attention_prefill", "library",
         "flash attention, causal from the lower right",
@@ -172,6 +178,7 @@ _REFERENCE: Mapping[Operation, str] = MappingProxyType({
     "delta rule of a chunk": "kernels.delta.reference.delta_chunk_reference",
     "gated norm of a chunk": "kernels.norm.op.gated_rms_norm",
     "prepare heads of a chunk": "kernels.attention.reference.rotate_reference",
+    "widen keys of a chunk": "kernels.attention.kv_codes.to_bf16",
     "attention of a chunk": "kernels.attention.reference.attention_reference",
     "gate attention of a chunk": "kernels.attention.reference.gate_reference",
 })  # fmt: skip

@@ -24,7 +24,7 @@ from engine.model.config import ModelConfig
 from engine.model.config_file import read_config
 from engine.model.memory import available_bytes, plan_memory
 from engine.open import choose_device
-from engine.profile import load_profiles
+from engine.profile import kv_format_of, kv_format_set, load_profiles
 from engine.settings.declared import Settings
 from engine.sizes import size_text
 from engine.text.tokenizer import Tokenizer
@@ -169,7 +169,10 @@ def _models(settings: Settings) -> Iterator[Finding]:
             yield _kernels(path)
         room = available_bytes(device)
         for profile in profiles.values():
-            need = need_of(profile, settings.model.context_tokens, packed=path.is_packed)
+            need = need_of(
+                profile, settings.model.context_tokens, packed=path.is_packed,
+                kv=kv_format_set(settings),
+            )  # fmt: skip
             yield _fit(need, room)
         yield from _chat(settings, choose(settings, profiles), device, path)
     except EngineError as error:
@@ -189,6 +192,7 @@ def _chat(settings: Settings, choice: Choice, device: str, path: ComputePath) ->
         drafter=dflash_bytes(
             beside, tokens, packed=path.is_packed, stored=choice.profile.formats.mtp
         ),
+        kv=kv_format_of(choice.profile, settings),
     )  # fmt: skip
     plan.expect_fit()
     yield Finding("memory plan", "good", plan.sentence)
@@ -232,7 +236,8 @@ def _fit(need: Need, room: int) -> Finding:
     held = max(need.stored_bytes, need.held_bytes)
     size = (
         f"needs {size_text(need.total_bytes)} ({size_text(held)} weights, "
-        f"{size_text(need.conversation_bytes)} for {need.context_tokens:,} tokens)"
+        f"{size_text(need.conversation_bytes)} for {need.context_tokens:,} tokens in "
+        f"{need.kv_format})"
     )
     if need.problem:
         return Finding(topic, "note", need.problem, "Download it again.")

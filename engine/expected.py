@@ -13,9 +13,10 @@ from engine.model import footprint
 from engine.model.config import SHAPE_27B, ModelConfig
 from engine.model.memory import available_bytes
 from engine.open import choose_device
-from engine.profile import Profile
+from engine.profile import Profile, kv_format_set
 from engine.settings.declared import Settings
 from engine.tune.user_prices import FoundPrices, Served, find_prices
+from engine.types import KvFormat
 
 EARLY_TOKENS = 1024
 """Positions before the round whose speed is told: the beginning of a conversation."""
@@ -66,6 +67,7 @@ def expect(
     *,
     read_gb_s: float,
     free_bytes: int,
+    kv: KvFormat | None = None,
     data_dir: Path | None = None,
 ) -> Expected:
     """Compare a profile with a machine; nothing is loaded and nothing is measured here.
@@ -77,13 +79,14 @@ def expect(
         read_gb_s: of ``engine.machine.measure.read_bandwidth``.
         free_bytes: of ``engine.model.memory.available_bytes``; whoever would unload another model
             first adds what that holds.
+        kv: format of keys and values; None takes what the profile and the settings say.
         data_dir: where prices that this machine measured are looked for; None looks for none.
     """
-    need = need_of(profile, context_tokens, packed=path.is_packed)
+    need = need_of(profile, context_tokens, packed=path.is_packed, kv=kv)
     formats = held_formats(profile, packed=path.is_packed)
     weights = footprint.weight_bytes(need.config, formats, packed=path.is_packed)
     tokens = min(EARLY_TOKENS, need.context_tokens)
-    moved = sum(footprint.moved_bytes(need.config, weights, tokens).values())
+    moved = sum(footprint.moved_bytes(need.config, weights, tokens, kv=need.kv_format).values())
     moved += widened_bytes(need.config, formats, packed=path.is_packed)
     most = read_gb_s * 1e9 / moved
     found = find_prices(Served.of(need.config, profile.formats, path.capability), data_dir)
@@ -123,6 +126,7 @@ def expect_here(settings: Settings, profiles: Iterable[Profile]) -> list[Expecte
             path,
             read_gb_s=read_gb_s,
             free_bytes=free_bytes,
+            kv=kv_format_set(settings),
             data_dir=settings.data_dir,
         )
         for one in profiles

@@ -5,7 +5,7 @@ is not told: it runs the same operations on a layer of its own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,9 +21,10 @@ from engine.model.config_file import read_config
 from engine.model.groups import group_of
 from engine.model.tensors import TensorSpec, expected_tensors, format_of
 from engine.open import choose_device
-from engine.profile import Profile, WeightFormat, get_profile, load_profiles
+from engine.profile import Profile, WeightFormat, get_profile, kv_format_of, load_profiles
 from engine.settings.declared import KernelSettings, Settings
 from engine.tune.tiles import read_table
+from engine.types import KvFormat
 from kernels.common.tree import MAX_NODES
 from kernels.linear.formats import STEP
 from kernels.linear.pack import MEMBER_ROWS
@@ -66,6 +67,7 @@ _OPERATIONS: dict[Phase, tuple[tuple[Operation, _Of], ...]] = {
         ("delta rule of a chunk", "delta"),
         ("gated norm of a chunk", "delta"),
         ("prepare heads of a chunk", "attention"),
+        ("widen keys of a chunk", "attention"),
         ("attention of a chunk", "attention"),
         ("gate attention of a chunk", "attention"),
         ("silu x up", "layer"),
@@ -75,11 +77,15 @@ _OPERATIONS: dict[Phase, tuple[tuple[Operation, _Of], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The model that is explained: a name for a person, its sizes, the format of each matrix."""
+    """The model that is explained: a name for a person, its sizes, the format of each matrix.
+
+    ``kv`` is that of keys and values.
+    """
 
     title: str
     config: ModelConfig
     stored: Stored
+    kv: KvFormat = "bf16"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,25 +164,27 @@ def _subject(settings: Settings, shape: str | None) -> Subject:
     profiles = load_profiles(settings.config_dir)
     name, folder = settings.model.profile, settings.model.dir
     if shape is not None:
-        return subject_of_shape(shape, get_profile(name or "fp8", profiles))
+        return subject_of_shape(shape, get_profile(name or "fp8", profiles), settings)
     try:
         choice = choose(settings, profiles)
     except CheckpointError:
         if name is None or folder is not None:
             raise
-        return subject_of_shape("27b", get_profile(name, profiles))
-    return subject_of_checkpoint(choice.path, choice.overlay)
+        return subject_of_shape("27b", get_profile(name, profiles), settings)
+    kv = kv_format_of(choice.profile, settings)
+    return replace(subject_of_checkpoint(choice.path, choice.overlay), kv=kv)
 
 
-def subject_of_shape(shape: str, profile: Profile) -> Subject:
-    """A shape in a profile's formats; nothing need be on this machine.
+def subject_of_shape(shape: str, profile: Profile, settings: Settings | None = None) -> Subject:
+    """A shape in a profile's formats, and what settings say of them; nothing need be here.
 
     Raises:
         RequestError: there is no such shape.
     """
     config = config_of_shape(shape)
     title = f"the shape {shape} in the formats of '{profile.name}'"
-    return Subject(title, config, lambda _, spec: format_of(spec, profile.formats))
+    kv = kv_format_of(profile, settings or Settings())
+    return Subject(title, config, lambda _, spec: format_of(spec, profile.formats), kv)
 
 
 def subject_of_checkpoint(path: Path, overlay: Path | None = None) -> Subject:
@@ -213,6 +221,8 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
     for product in _matrices(subject, joined=here.packs) if phase != "between" else ():
         yield from _product(phase, product, here)
     for operation, of in _OPERATIONS[phase]:
+        if operation == "widen keys of a chunk" and subject.kv == "bf16":
+            continue
         for one, told in _choices(operation, phase, here):
             name = f"{operation}{told}"
             yield Explained(phase, name, counts[of], one.name, one.build, one.reason)

@@ -13,9 +13,10 @@ from engine.model.memory import LEAST_SNAPSHOTS
 from engine.model.serving_memory import kept_bytes, passing_bytes, snapshot_bytes
 from engine.model.streaming import STAGING_BYTES
 from engine.open import HELD_FORMATS, choose_device
-from engine.profile import Formats, Profile
+from engine.profile import Formats, Profile, kv_format_of
 from engine.settings.declared import load_settings
 from engine.settings.environment import hugging_face_cache
+from engine.types import KvFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Need:
     working_bytes: int
     round_bytes: int
     workspace_bytes: int = 0
+    kv_format: KvFormat = "bf16"
 
     @property
     def total_bytes(self) -> int:
@@ -49,7 +51,13 @@ class Need:
         return max(self.stored_bytes, self.held_bytes) + max(loading, serving)
 
 
-def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None) -> Need:
+def need_of(
+    profile: Profile,
+    context_tokens: int,
+    *,
+    packed: bool | None = None,
+    kv: KvFormat | None = None,
+) -> Need:
     """What ``profile`` needs for a conversation of ``context_tokens``.
 
     Sizes are those of the checkpoint when it is here, else of the model the profile is made for.
@@ -58,15 +66,18 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
         profile: its formats count.
         context_tokens: positions of the conversation.
         packed: weights are packed for a GPU's kernels; None looks at this machine and its settings.
+        kv: format of keys and values; None takes what the profile and the settings say.
     """
+    kv = kv or kv_format_of(profile, load_settings(profile=profile.settings)[0])
     packed = packs_weights() if packed is None else packed
     path = weights_of(profile, hugging_face_cache())
     config, problem = _config(profile, path)
     held = held_formats(profile, packed=packed)
     tokens = min(context_tokens, config.max_position_embeddings)
-    a_round = footprint.round_bytes(config, profile.formats, tokens)
-    kept = kept_bytes(config, tokens, packed=packed, with_mtp=bool(config.num_mtp_layers))
-    passing = passing_bytes(config, tokens, packed=packed)
+    a_round = footprint.round_bytes(config, profile.formats, tokens, kv=kv)
+    with_mtp = bool(config.num_mtp_layers)
+    kept = kept_bytes(config, tokens, packed=packed, with_mtp=with_mtp, kv=kv)
+    passing = passing_bytes(config, tokens, packed=packed, kv=kv)
     points = LEAST_SNAPSHOTS * snapshot_bytes(config, packed=packed)
     return Need(
         profile=profile.name,
@@ -80,6 +91,7 @@ def need_of(profile: Profile, context_tokens: int, *, packed: bool | None = None
         working_bytes=sum(passing.values()) + points,
         round_bytes=sum(a_round.values()),
         workspace_bytes=footprint.workspace_bytes(config) if packed else 0,
+        kv_format=kv,
     )
 
 

@@ -12,7 +12,7 @@ from engine.locate import how_to_give
 from engine.machine.measure import read_bandwidth
 from engine.model.memory import available_bytes
 from engine.open import choose_device
-from engine.profile import Profile
+from engine.profile import Profile, kv_format_set
 from engine.settings.declared import Settings
 
 SPARE_SHARE = 0.05
@@ -73,7 +73,7 @@ def offers(
     free_bytes = available_bytes(device)
     expect_it = partial(
         expect, context_tokens=settings.model.context_tokens, path=path, read_gb_s=read_gb_s,
-        free_bytes=free_bytes, data_dir=settings.data_dir,
+        free_bytes=free_bytes, data_dir=settings.data_dir, kv=kv_format_set(settings),
     )  # fmt: skip
     found: list[Offer] = []
     for one in profiles:

@@ -23,10 +23,18 @@ from engine.model.config_file import read_config
 from engine.model.decoder import Model
 from engine.model.footprint import kv_bytes_per_token, state_bytes, tail_bytes, weight_bytes
 from engine.model.generation import read_generation
+from engine.model.kv_scales import (
+    CALIBRATION_TOKENS,
+    SEQUENCE_TOKENS,
+    calibrate,
+    kv_arithmetic,
+    stored_scales,
+)
 from engine.model.loading import load_weights
 from engine.model.memory import LEAST_SNAPSHOTS, plan_memory
 from engine.model.rows import ARITHMETIC
-from engine.profile import Formats
+from engine.profile import Formats, kv_format_of
+from engine.quantize.calibration import read_calibration
 from engine.routing import routing_of
 from engine.settings.declared import Settings
 from engine.text.template import ChatTemplate
@@ -35,8 +43,9 @@ from engine.tune.tiles import tile_notice, tuned_arithmetic
 from engine.tune.user_prices import Served, find_prices
 from engine.turn.local import LocalEngine
 from engine.turn.machine import Machine
-from engine.types import ChatEngine, EngineInfo, LoadProgressed
+from engine.types import ChatEngine, EngineInfo, KvFormat, LoadProgressed
 from engine.warm_up import warm_up
+from kernels.attention.kv_codes import KvScales
 
 HELD_FORMATS = Formats("bf16", "bf16", "bf16", "bf16", "bf16")
 """What the reference path holds and reads, whatever was stored: weights are expanded. The
@@ -85,7 +94,8 @@ def open_engine(
     try:
         template.start()
         checkpoint = open_checkpoint(choice.path, config, choice.overlay)
-        notices = notices_of(choice, checkpoint, path)
+        kv = kv_format_of(choice.profile, settings)
+        notices = notices_of(choice, checkpoint, path, kv)
         beside = find_dflash(settings.draft, config)
         template.compile()
         plan = plan_memory(
@@ -94,6 +104,7 @@ def open_engine(
             drafter=dflash_bytes(
                 beside, max_context_tokens, packed=path.is_packed, stored=choice.profile.formats.mtp
             ),
+            kv=kv,
         )  # fmt: skip
         plan.expect_fit()
         packer = path.new_packer()
@@ -107,6 +118,7 @@ def open_engine(
             expand=settings.model.hold == "bf16",
             packer=packer,
         )
+        notices = (*notices, choose_scales(kv, checkpoint, model, tokenizer))
         served = Served.of(config, choice.profile.formats, path.capability)
         found = find_prices(served, settings.data_dir)
         dflash = None
@@ -116,7 +128,7 @@ def open_engine(
                 stored=choice.profile.formats.mtp,
             )  # fmt: skip
         products = packer.arithmetic if packer is not None else ""
-        arithmetic = arithmetic_id(device, products)
+        arithmetic = arithmetic_id(device, products, model.kv_scales)
         said = packer.notice if packer is not None else ""
         if device == "cuda":
             tiles = tile_notice(torch.cuda.get_device_capability())
@@ -173,7 +185,7 @@ def engine_of(
         num_parameters=model.num_parameters,
         weight_bytes=model.weight_bytes,
         state_bytes=state_bytes(model.config) + tail_bytes(model.config),
-        kv_bytes_per_token=kv_bytes_per_token(model.config),
+        kv_bytes_per_token=kv_bytes_per_token(model.config, model.kv_format),
         max_context_tokens=max_context_tokens,
         is_demo=choice.is_demo,
         default_sampling=model.default_sampling,
@@ -243,13 +255,37 @@ def num_physical_cores() -> int:
     return min(logical, len(set(zip(physical, core, strict=False)))) or logical
 
 
-def arithmetic_id(device: str, products: str = "") -> str:
+def choose_scales(kv: KvFormat, checkpoint: Checkpoint, model: Model, tokenizer: Tokenizer) -> str:
+    """Give a model the scales of keys and values in 8 bits; say where they come from.
+
+    Returns:
+        A sentence; empty for BF16, which has none.
+
+    Raises:
+        CheckpointError: the checkpoint brings scales that are none.
+    """
+    if kv == "bf16":
+        return ""
+    scales = stored_scales(checkpoint)
+    if scales is not None:
+        model.kv_scales, source = scales.to(model.device), "the checkpoint's scales"
+    else:
+        text = read_calibration(
+            None, tokenizer, max_tokens=CALIBRATION_TOKENS, sequence_tokens=SEQUENCE_TOKENS
+        )
+        model.kv_scales = calibrate(model, text.sequences)
+        source = f"scales from {text.num_tokens} tokens of the text that ships"
+    return f"Keys and values are kept in 8 bits (e4m3), with {source}."
+
+
+def arithmetic_id(device: str, products: str = "", scales: KvScales | None = None) -> str:
     """What decides the bits of a token's logits beside the weights.
 
     Args:
         device: "cpu" or "cuda".
         products: name of the matrix kernels' arithmetic (``Packer.arithmetic``), beside which the
             layers run by kernels too; empty for the reference.
+        scales: of keys and values in 8 bits; None for BF16.
     """
     chip = torch.backends.cpu.get_cpu_capability()
     kernels = (products,)
@@ -258,7 +294,7 @@ def arithmetic_id(device: str, products: str = "") -> str:
         kernels = (products, *tuned_arithmetic(torch.cuda.get_device_capability()))
     place = f"{device} {chip} {torch.get_num_threads()}t"
     layers = ARITHMETIC if products else "reference-1"
-    names = (f"{layers} torch-{torch.__version__} {place}", *kernels)
+    names = (f"{layers} torch-{torch.__version__} {place}", *kernels, kv_arithmetic(scales))
     return " ".join(one for one in names if one)
 
 
@@ -271,15 +307,23 @@ def model_name(path: Path) -> str:
 
 
 def notices_of(
-    choice: Choice, checkpoint: Checkpoint, path: ComputePath | None = None
+    choice: Choice,
+    checkpoint: Checkpoint,
+    path: ComputePath | None = None,
+    kv: KvFormat = "bf16",
 ) -> tuple[str, ...]:
     """What a person should know about how these weights are served; without a path on the CPU."""
     path = path or ComputePath()
     notices = [formats_notice(choice, checkpoint)]
     if checkpoint.num_unused:
         notices.append(
-            f"{choice.path} holds {checkpoint.num_unused} scales of activations or of a KV cache; "
-            "they are not used, since both are BF16 here."
+            f"{choice.path} holds {checkpoint.num_unused} scales of activations; they are not "
+            "used, since activations are BF16 here."
+        )
+    if checkpoint.kv_scales and kv == "bf16":
+        notices.append(
+            f"{choice.path} holds {len(checkpoint.kv_scales)} scales of keys and values in 8 bits; "
+            "they are used where model.kv is 'fp8'."
         )
     if path.why_not:
         notices.append(path.why_not)

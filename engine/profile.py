@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from engine.errors import ProfileError, SettingsError, did_you_mean, nearest
-from engine.settings.declared import KNOWN
+from engine.settings.declared import KNOWN, Settings
 from engine.settings.environment import expanded
 from engine.settings.registry import resolve
 from engine.settings.toml_file import MEND, read_toml
-from engine.types import DRAFTERS
+from engine.types import DRAFTERS, KV_FORMATS, KvFormat
 
 WeightFormat = Literal["bf16", "fp8_block", "nvfp4", "e4m3_row"]
 WEIGHT_FORMATS: tuple[str, ...] = ("bf16", "fp8_block", "nvfp4", "e4m3_row")
 FORMAT_BITS: dict[WeightFormat, int] = {"nvfp4": 4, "fp8_block": 8, "e4m3_row": 8, "bf16": 16}
 """Bits of a code, scales aside."""
-
-KV_FORMATS: tuple[str, ...] = ("bf16",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Profile:
     about: str
     formats: Formats
     drafting: Drafting
-    kv_format: str
+    kv_format: KvFormat
     repositories: tuple[str, ...] = ()
     embedded: str = ""
     folder: str = ""
@@ -93,6 +91,16 @@ def load_profiles(user_folder: Path | None = None) -> dict[str, Profile]:
                 )
             found[profile.name] = profile
     return found
+
+
+def kv_format_of(profile: Profile, settings: Settings) -> KvFormat:
+    """How keys and values are kept: as the settings say, else as the profile says."""
+    return kv_format_set(settings) or profile.kv_format
+
+
+def kv_format_set(settings: Settings) -> KvFormat | None:
+    """What the settings say of it; None leaves it to profiles."""
+    return cast("KvFormat | None", settings.model.kv)
 
 
 def get_profile(name: str, profiles: Mapping[str, Profile]) -> Profile:
@@ -129,7 +137,7 @@ def read_profile(path: Path) -> Profile:
         about=reader.text(data, "about"),
         formats=_read_formats(reader, reader.table(data, "formats")),
         drafting=_read_drafting(reader, reader.table(data, "drafting")),
-        kv_format=reader.word(kv, "format", KV_FORMATS, "kv."),
+        kv_format=cast("KvFormat", reader.word(kv, "format", KV_FORMATS, "kv.")),
         repositories=reader.texts(weights, "repositories"),
         embedded=_read_embedded(reader, weights),
         folder=_read_folder(reader, weights),

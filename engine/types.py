@@ -24,6 +24,10 @@ round, always right) and serve tests and benches.
 """
 
 DRAFT_SHAPES = ("auto", "chain", "tree")
+KvFormat = Literal["bf16", "fp8"]
+KV_FORMATS: tuple[KvFormat, ...] = ("bf16", "fp8")
+"""How keys and values are kept: as they are computed, or as e4m3 codes with calibrated scales."""
+
 """Shapes of drafts that can be asked for; ``auto`` is what the drafter does best."""
 
 

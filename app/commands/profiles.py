@@ -63,7 +63,7 @@ def _table(profile: Profile, expected: "Expected") -> dict[str, Any]:
         "title": profile.title,
         "about": profile.about,
         "formats": asdict(profile.formats),
-        "kv_format": profile.kv_format,
+        "kv_format": need.kv_format,
         "drafter": profile.drafting.drafter,
         "max_draft_tokens": profile.drafting.max_tokens,
         "repositories": profile.repositories,

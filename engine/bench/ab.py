@@ -22,7 +22,7 @@ from engine.compute_path import ComputePath, choose_compute_path
 from engine.errors import RequestError
 from engine.model.config import config_of_shape
 from engine.model.decoder import Model
-from engine.profile import Profile
+from engine.profile import Profile, kv_format_of
 from engine.settings.declared import Settings
 from engine.turn.verify import Verifier
 from engine.types import Progress
@@ -94,7 +94,7 @@ def bench_ab(
     num_tokens = context_tokens + num_rows * num_rounds + 1
     bench = draw_model(
         shape, profile, path, device=device, num_tokens=num_tokens,
-        smaller="a smaller --context", progress=progress,
+        smaller="a smaller --context", progress=progress, kv=kv_format_of(profile, settings),
     )  # fmt: skip
     sides = [
         _side("base", flip.switch, flip.base, bench.model, path),

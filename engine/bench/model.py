@@ -12,12 +12,13 @@ from engine.machine.measure import read_bandwidth
 from engine.model import footprint
 from engine.model.config import ModelConfig, config_of_shape
 from engine.model.decoder import Model
+from engine.model.kv_scales import SEQUENCE_TOKENS, calibrate
 from engine.model.memory import MemoryPlan, plan_serving
 from engine.model.random import random_model
 from engine.open import HELD_FORMATS, arithmetic_id
 from engine.profile import Profile
 from engine.sizes import size_text
-from engine.types import Progress
+from engine.types import KvFormat, Progress
 
 DRAWING_BYTES = 1 << 30
 """Room for a snapshot, and for a matrix in fp32 while its codes are drawn."""
@@ -49,6 +50,7 @@ def draw_model(
     num_tokens: int,
     smaller: str,
     progress: Progress,
+    kv: KvFormat = "bf16",
     hidden_tokens: int = 0,
     num_conversations: int = 1,
 ) -> BenchModel:
@@ -62,6 +64,7 @@ def draw_model(
         num_tokens: the longest context that is left room for.
         smaller: the option that asks for less, for the refusal.
         progress: called with a sentence for each step.
+        kv: format of keys and values.
         hidden_tokens: tokens whose rows are held twice, as prefill returns them.
         num_conversations: states that are held at once.
 
@@ -72,7 +75,7 @@ def draw_model(
     return draw_config(
         shape, config_of_shape(shape), profile, path, device=device, num_tokens=num_tokens,
         smaller=f"--shape demo, or {smaller}", progress=progress, hidden_tokens=hidden_tokens,
-        num_conversations=num_conversations,
+        num_conversations=num_conversations, kv=kv,
     )  # fmt: skip
 
 
@@ -86,6 +89,7 @@ def draw_config(
     num_tokens: int,
     smaller: str,
     progress: Progress,
+    kv: KvFormat = "bf16",
     hidden_tokens: int = 0,
     num_conversations: int = 1,
 ) -> BenchModel:
@@ -100,13 +104,14 @@ def draw_config(
         num_tokens: see there.
         smaller: what asks for less, for the refusal.
         progress: see there.
+        kv: see there.
         hidden_tokens: see there.
         num_conversations: see there.
 
     Raises:
         MemoryPlanError: the model does not fit on the device.
     """
-    plan = _plan(config, profile, path, device, num_tokens)
+    plan = _plan(config, profile, path, device, num_tokens, kv)
     _expect_room(plan, 2 * 2 * config.hidden_size * hidden_tokens, num_conversations, smaller)
     progress("measuring the read bandwidth")
     read_gb_s = read_bandwidth(device).gb_s
@@ -114,6 +119,9 @@ def draw_config(
     packer = path.new_packer()
     model = random_model(config, profile.formats, device=device, packer=packer)
     notice = packer.notice if packer else ""
+    if kv == "fp8":
+        progress("calibrating the scales of keys and values")
+        model.kv_scales = calibrate(model, [any_ids(config, SEQUENCE_TOKENS)])
     facts: dict[str, Any] = {
         "shape": name,
         "profile": profile.name,
@@ -122,7 +130,8 @@ def draw_config(
         "weight_bytes": model.weight_bytes,
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "torch": torch.__version__,
-        "arithmetic": arithmetic_id(device, packer.arithmetic if packer else ""),
+        "kv": kv,
+        "arithmetic": arithmetic_id(device, packer.arithmetic if packer else "", model.kv_scales),
         "read_gb_s": read_gb_s,
     }
     return BenchModel(model, path, read_gb_s, facts)
@@ -135,13 +144,18 @@ def any_ids(config: ModelConfig, number: int) -> list[int]:
 
 
 def _plan(
-    config: ModelConfig, profile: Profile, path: ComputePath, device: str, num_tokens: int
+    config: ModelConfig,
+    profile: Profile,
+    path: ComputePath,
+    device: str,
+    num_tokens: int,
+    kv: KvFormat,
 ) -> MemoryPlan:
     formats = profile.formats if path.is_packed else HELD_FORMATS
     weights = footprint.weight_bytes(config, formats, packed=path.is_packed)
     return plan_serving(
         config, sum(weights.values()), device, packed=path.is_packed,
-        with_mtp=bool(config.num_mtp_layers), context_tokens=num_tokens, snapshot_mb=0,
+        with_mtp=bool(config.num_mtp_layers), context_tokens=num_tokens, snapshot_mb=0, kv=kv,
     )  # fmt: skip
 
 

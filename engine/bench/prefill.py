@@ -19,7 +19,7 @@ from engine.model.config import ModelConfig, config_of_shape
 from engine.model.decoder import Model
 from engine.model.state import State
 from engine.model.tensors import expected_tensors, weight_part
-from engine.profile import Profile
+from engine.profile import Profile, kv_format_of
 from engine.settings.declared import Settings
 from engine.turn.choice import TokenChooser
 from engine.turn.clock import wait_for
@@ -97,6 +97,7 @@ def bench_prefill(
     bench = draw_model(
         shape, profile, path, device=device, num_tokens=longest, hidden_tokens=longest,
         smaller="a shorter prompt with --tokens", progress=progress,
+        kv=kv_format_of(profile, settings),
     )  # fmt: skip
     state = bench.model.new_state(longest)
     timings: list[PrefillTiming] = []

@@ -17,7 +17,7 @@ from engine.bench.replay import Replay, Replayed
 from engine.compute_path import KernelError, choose_compute_path
 from engine.errors import RequestError
 from engine.model.config import config_of_shape
-from engine.profile import Profile
+from engine.profile import Profile, kv_format_of
 from engine.records import PHASES
 from engine.settings.declared import Settings
 from engine.turn.verify import Verifier
@@ -112,6 +112,7 @@ def bench_round(
     bench = draw_model(
         shape, profile, path, device=device, num_tokens=num_tokens,
         smaller="a smaller --context", progress=progress, num_conversations=2,
+        kv=kv_format_of(profile, settings),
     )  # fmt: skip
     progress(f"reading {context_tokens} tokens")
     replay = Replay(bench.model, context_tokens, num_tokens)

@@ -132,20 +132,25 @@ class Probe:
 
     def __init__(self, first_gap: int) -> None:
         self._first_gap = self._gap = first_gap
-        self._num_rounds = 0
+        self._num_rested = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether to try the drafter in the next round in which it does not pay."""
+        return self._num_rested + 1 >= self._gap
 
     def pays(self) -> None:
         """The drafter pays: should it cease to, it is soon tried again."""
-        self._gap, self._num_rounds = self._first_gap, 0
+        self._gap, self._num_rested = self._first_gap, 0
 
-    def is_due(self) -> bool:
-        """Count a round in which the drafter does not pay; whether to try it in this one."""
-        self._num_rounds += 1
-        if self._num_rounds < self._gap:
-            return False
-        self._gap, self._num_rounds = min(self._gap * 2, LONGEST_GAP), 0
-        return True
+    def rests(self) -> None:
+        """Count a round in which the drafter does not pay and is not tried."""
+        self._num_rested += 1
+
+    def is_tried(self) -> None:
+        """The drafter does not pay and runs: next time it is tried later."""
+        self._gap, self._num_rested = min(self._gap * 2, LONGEST_GAP), 0
 
     def was_right(self) -> None:
         """The try went better than what was chosen, so another one comes at once."""
-        self._gap, self._num_rounds = 1, 0
+        self._gap, self._num_rested = 1, 0

@@ -9,6 +9,7 @@ import torch
 from engine.dflash.block import Dflash, Lattice, window_classes
 from engine.draft.candidates import LEAST_CHANCE
 from engine.draft.draft import Draft
+from engine.draft.drafter import Drafter
 from engine.model.taps import Taps
 from kernels.common.round import MAX_ROWS
 
@@ -101,7 +102,7 @@ class DflashRows:
         self._waiting.clear()
 
 
-class DflashDrafter:
+class DflashDrafter(Drafter):
     """Proposes the best walk through a block's candidates, or the likeliest tree of them.
 
     Args:

@@ -28,8 +28,19 @@ class Drafter(Protocol):
         """
         ...
 
+    def goes_on_plainly(self, num_generated: int, num_tokens: int) -> bool:  # noqa: ARG002
+        """Whether to propose nothing behind a plain round that is still on its way.
 
-class NoDrafter:
+        Nobody knows yet what that round commits. To be asked again changes nothing.
+
+        Args:
+            num_generated: tokens committed in this turn.
+            num_tokens: the most proposals that there is room for behind the next token, 1 or more.
+        """
+        return False
+
+
+class NoDrafter(Drafter):
     """Plain decode: every round has one row."""
 
     name = "off"
@@ -37,3 +48,7 @@ class NoDrafter:
     def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:  # noqa: ARG002
         """Propose nothing."""
         return Draft.chain(())
+
+    def goes_on_plainly(self, num_generated: int, num_tokens: int) -> bool:  # noqa: ARG002
+        """Always."""
+        return True

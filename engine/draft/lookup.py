@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Sequence
 
 from engine.draft.draft import Draft
+from engine.draft.drafter import Drafter
 from engine.draft.ngrams import Ending, NgramIndex
 
 MAX_CONTINUATIONS = 4
@@ -16,7 +17,7 @@ TRUST_IN_THE_NEXT = 0.5
 """Weight of a continuation over that of the one ranked before it."""
 
 
-class LookupDrafter:
+class LookupDrafter(Drafter):
     """Proposes what followed the longest ending of the conversation that stood in it before.
 
     It knows the conversation and nothing else, so that what it proposes never depends on what was

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 
 import torch
 
 from engine.draft.draft import Draft
+from engine.draft.drafter import Drafter
 from engine.model.mtp import MAX_WAITING_ROWS, Mtp
 from kernels.common.round import MAX_ROWS
 
@@ -28,8 +28,9 @@ class MtpRows:
     def __init__(self, mtp: Mtp, max_tokens: int) -> None:
         self._mtp = mtp
         self._state = mtp.new_state(max_tokens)
-        self._waiting: list[tuple[torch.Tensor, list[int]]] = []
-        self._num_waiting = 0
+        # rows, and the token that follows each
+        self._waiting: list[torch.Tensor] = []
+        self._following: list[int] = []
         self._last: torch.Tensor | None = None
 
     def follow(self, token_ids: Sequence[int], hidden: torch.Tensor) -> None:
@@ -39,13 +40,13 @@ class MtpRows:
             token_ids: T tokens that it read, following those it read before.
             hidden: bf16 [T, D] after its final norm, one row a token.
         """
-        rows = hidden[:-1] if self._last is None else torch.cat((self._last, hidden[:-1]))
-        following = list(token_ids)[len(token_ids) - len(rows) :]
-        if following:
-            self._waiting.append((rows, following))
-            self._num_waiting += len(following)
+        if self._last is not None:
+            self._waiting.append(self._last)
+        if len(hidden) > 1:
+            self._waiting.append(hidden[:-1])
+        self._following += token_ids[self._last is None :]
         self._last = hidden[-1:]
-        if self._num_waiting >= MAX_WAITING_ROWS:
+        if len(self._following) >= MAX_WAITING_ROWS:
             self._catch_up()
 
     def draft(self, token_id: int, num_tokens: int) -> list[int]:
@@ -85,16 +86,15 @@ class MtpRows:
 
     def _catch_up(self) -> None:
         if self._waiting:
-            rows, following = zip(*self._waiting, strict=True)
-            self._mtp.fill(torch.cat(rows), list(chain.from_iterable(following)), self._state)
+            self._mtp.fill(torch.cat(self._waiting), list(self._following), self._state)
         self._forget_waiting()
 
     def _forget_waiting(self) -> None:
         self._waiting.clear()
-        self._num_waiting = 0
+        self._following.clear()
 
 
-class MtpDrafter:
+class MtpDrafter(Drafter):
     """Proposes what the head predicts: always a chain, since each token needs the one before."""
 
     name = "mtp"

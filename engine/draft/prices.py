@@ -86,6 +86,7 @@ class Prices:
         *,
         branches: bool = False,
         with_block: bool = False,
+        was_asked: bool = True,
     ) -> None:
         """Learn from a round.
 
@@ -97,6 +98,7 @@ class Prices:
                 work was only asked for is no price.
             branches: the rows were a tree.
             with_block: DFlash2 ran; what it took beside the head's steps cannot be told apart.
+            was_asked: the router was asked, whose own time is told apart from that of a drafter.
         """
         if not self._learns:
             return
@@ -107,7 +109,8 @@ class Prices:
         if num_steps and with_block:
             return
         if not num_steps and not with_block:
-            self._host_ms.append(ms["draft"])
+            if was_asked:
+                self._host_ms.append(ms["draft"])
             return
         host_ms = median(self._host_ms) if self._host_ms else 0.0
         drafted_ms = max(ms["draft"] - host_ms, 0.0)

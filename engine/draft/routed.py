@@ -6,6 +6,7 @@ from functools import partial
 
 from engine.draft.dflash import DflashRows, walk
 from engine.draft.draft import Draft
+from engine.draft.drafter import Drafter
 from engine.draft.lookup import LookupDrafter
 from engine.draft.mtp import MtpRows
 from engine.draft.prices import Prices
@@ -25,7 +26,7 @@ class Routing:
     max_steps: int
 
 
-class RoutedDrafter:
+class RoutedDrafter(Drafter):
     """Proposes what the router chooses; each draft names who proposed it.
 
     The last round of a turn teaches nothing: it is scored when the next one is proposed.
@@ -57,16 +58,18 @@ class RoutedDrafter:
         self._num_prompt = num_prompt
         self._answer_ids = answer_ids
         self._num_known = 0
+        self._is_plain = False
 
     def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:
         """Propose what pays best, which may be nothing."""
-        self._router.learn(self._answer_ids[self._num_known : num_generated])
-        self._num_known = num_generated
+        self._learn(num_generated)
         endings = self._lookup.endings(num_tokens)
         context_tokens = self._num_prompt + num_generated - 1  # ``token_id`` is not read yet
         chosen = self._router.propose(
             endings, context_tokens, num_tokens, partial(self._run, token_id)
         )
+        said = chosen.num_steps or chosen.with_block or chosen.token_ids
+        self._is_plain = not said and self._router.expects_no_copy
         block_bytes = 0
         if chosen.with_block and self._dflash is not None:
             block_bytes = self._dflash.drafter.moved_bytes(self._dflash.num_read)
@@ -77,6 +80,19 @@ class RoutedDrafter:
             with_block=chosen.with_block,
             num_bytes=block_bytes,
         )
+
+    def goes_on_plainly(self, num_generated: int, num_tokens: int) -> bool:
+        """Whether no drafter pays or is tried behind what is known; see ``Drafter``."""
+        if num_generated > self._num_known:
+            self._learn(num_generated)
+            context_tokens = self._num_prompt + num_generated
+            endings = self._lookup.endings(num_tokens + 1)
+            self._is_plain = self._router.goes_on_plainly(endings, context_tokens, num_tokens)
+        return self._is_plain
+
+    def _learn(self, num_generated: int) -> None:
+        self._router.learn(self._answer_ids[self._num_known : num_generated])
+        self._num_known = num_generated
 
     def _run(self, token_id: int, drafter: str, num_tokens: int) -> list[int]:
         if drafter == "mtp" and self._mtp is not None:

@@ -10,68 +10,26 @@ another is free: their keys are filled for every committed token whoever propose
 bias to what ran before.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
-from typing import NamedTuple
 
 from engine.draft.calibration import Calibration
 from engine.draft.candidates import Candidates, Chain, grow
+from engine.draft.market import MAX_TOKENS, PLAIN, Market, Option, Proposal
 from engine.draft.ngrams import Ending
-from engine.draft.prices import MAX_STEPS, ROW_CLASSES, Prices
+from engine.draft.prices import MAX_STEPS, Prices
 
-MAX_TOKENS = ROW_CLASSES[-1] - 1
-"""Most proposals of a round."""
+ROUNDS_WITHOUT_A_COPY = 16
+"""Rounds in which lookup was never right, until plain rounds may follow each other unseen. A copy
+that begins while they do is seen one round later, which costs that round; what it saves is the
+host's part of each, about a twelfth of it on an H200."""
 
 RunDrafter = Callable[[str, int], Sequence[int]]
 """("mtp" or "dflash2", tokens) -> up to as many tokens, each behind the one before."""
 
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """What a round proposes.
-
-    Attributes:
-        token_ids: of rows 1, 2, ...
-        parents: row that each follows, before it; 0 is the newest committed token.
-        drafter: "mtp", "dflash2", "lookup", joined with "+" where several did, or "off" where
-            nothing is proposed.
-        num_steps: that the MTP head made, also for tokens that did not pay afterwards.
-        with_block: whether DFlash2 ran.
-        expected_tokens: that the round commits.
-        expected_ms: of draft and verify.
-    """
-
-    token_ids: tuple[int, ...]
-    parents: tuple[int, ...]
-    drafter: str
-    num_steps: int
-    with_block: bool
-    expected_tokens: float
-    expected_ms: float
-
-
-class _Option(NamedTuple):
-    """A drafter that may run, and how far.
-
-    ``chances`` are of its tokens where those before are right, ``reached`` with those before them,
-    ``expected`` the tokens of a round with the first of them: one more entry.
-    """
-
-    drafter: str
-    chances: Sequence[float]
-    reached: Sequence[float]
-    expected: Sequence[float]
-    ms: float
-
-
-_PLAIN = _Option("", (), (), (1.0,), 0.0)
 _NOTHING = Candidates()
-_ALL_MISSED = [1.0] * MAX_TOKENS
-_NUM_CLASSES = [bisect_right(ROW_CLASSES, rows) for rows in range(2 * MAX_TOKENS + 2)]
-"""Rows that could be filled -> classes that could."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +67,12 @@ class Router:
         self._max_places = max_places
         self._branches = branches
         self._said: _Said | None = None
+        self._num_without_copy = 0
+
+    @property
+    def expects_no_copy(self) -> bool:
+        """Whether lookup has not been right for long."""
+        return self._num_without_copy >= ROUNDS_WITHOUT_A_COPY
 
     def propose(
         self,
@@ -130,7 +94,7 @@ class Router:
         most = min(num_tokens, MAX_TOKENS)
         lookup_chances = self._calibration.lookup_chances()
         found = grow((), endings, lookup_chances, most)
-        market = _Market(self._prices, context_tokens)
+        market = Market(self._prices, context_tokens)
         draft_ms = self._prices.draft_ms()
         options = self._options(most, draft_ms)
         chosen = market.best(options, found, branches=self._branches)
@@ -152,12 +116,45 @@ class Router:
         spent_ms = draft_ms[num_steps] + (self._prices.block_ms() if with_block else 0.0)
         return market.cut(found, num_steps, with_block=with_block, spent_ms=spent_ms)
 
+    def goes_on_plainly(
+        self, endings: Sequence[Ending], context_tokens: int, num_tokens: int
+    ) -> bool:
+        """Take in what lookup says in a plain round that is on its way; whether one may follow it.
+
+        To be asked once a round, in the place of ``propose``: this one says nothing, and the next
+        may not even be asked, where no drafter pays or is due, and no ending would pay if it went
+        on as it did before.
+
+        Args:
+            endings: that lookup found, the best first, of one token more than there is room for.
+            context_tokens: positions held.
+            num_tokens: the most proposals that the next round has room for.
+        """
+        if not self._branches:
+            endings = endings[:1]
+        self._said = _Said((), endings, frozenset())
+        most = min(num_tokens, MAX_TOKENS)
+        going_on = [Ending(one.length + 1, one.continuation[1:]) for one in endings]
+        found = grow((), going_on, self._calibration.lookup_chances(), most)
+        market = Market(self._prices, context_tokens)
+        options = self._options(most, self._prices.draft_ms())
+        chosen = market.best(options, found, branches=self._branches)
+        resting = self._resting(market, options, chosen)
+        for name in resting:
+            self._calibration.probes[name].rests()
+        is_due = any(self._calibration.probes[name].is_due for name in resting)
+        if chosen.drafter or is_due or not self.expects_no_copy:
+            return False
+        return not market.cut(found, 0, with_block=False, spent_ms=0.0).token_ids
+
     def learn(self, committed: Sequence[int]) -> None:
         """Score what was said in the round that committed these tokens, once."""
         said, self._said = self._said, None
         if said is None:
             return
         self._calibration.learn_lookup(said.endings, committed)
+        was_copy = any(one.continuation[:1] == tuple(committed[:1]) for one in said.endings)
+        self._num_without_copy = 0 if was_copy else self._num_without_copy + 1
         right = {
             one.drafter: self._calibration.learn_chain(one.drafter, one.token_ids, committed)
             for one in said.chains
@@ -167,9 +164,9 @@ class Router:
             if right[name] > most:
                 self._calibration.probes[name].was_right()
 
-    def _options(self, most: int, draft_ms: Sequence[float]) -> list[_Option]:
+    def _options(self, most: int, draft_ms: Sequence[float]) -> list[Option]:
         """What may run for at most so many tokens: nothing, the head's steps, a block."""
-        options = [_PLAIN]
+        options = [PLAIN]
         if num_steps := min(self._max_steps, most):
             costs = enumerate(draft_ms[1 : num_steps + 1], start=1)
             options += self._cuts("mtp", costs)
@@ -177,105 +174,36 @@ class Router:
             options += self._cuts("dflash2", [(num_places, self._prices.block_ms())])
         return options
 
-    def _cuts(self, drafter: str, costs: Iterable[tuple[int, float]]) -> list[_Option]:
+    def _cuts(self, drafter: str, costs: Iterable[tuple[int, float]]) -> list[Option]:
         """A drafter's chain by its possible lengths, each with what it costs."""
         chances = self._calibration.chain_chances(drafter)
         reached: list[float] = list(accumulate(chances, mul))
         expected = list(accumulate(reached, initial=1.0))
         return [
-            _Option(drafter, chances[:number], reached[:number], expected[: number + 1], ms)
+            Option(drafter, chances[:number], reached[:number], expected[: number + 1], ms)
             for number, ms in costs
         ]
 
-    def _due(self, market: "_Market", options: Sequence[_Option], chosen: _Option) -> list[_Option]:
+    def _due(self, market: Market, options: Sequence[Option], chosen: Option) -> list[Option]:
         """Drafters that are tried although they do not pay, not even where lookup has nothing."""
-        resting = [one for one in self._calibration.probes if one != chosen.drafter]
-        if not resting:
-            return []
-        best = market.best(options, _NOTHING, branches=False).drafter
-        due: list[_Option] = []
-        for name in resting:
-            own = [one for one in options if one.drafter == name]
-            if own and name != best and self._calibration.probes[name].is_due():
-                alone = market.best([_PLAIN, *own], _NOTHING, branches=False)
-                due.append(alone if alone.drafter else own[0])
+        due: list[Option] = []
+        for name, own in self._resting(market, options, chosen).items():
+            probe = self._calibration.probes[name]
+            if not probe.is_due:
+                probe.rests()
+                continue
+            probe.is_tried()
+            alone = market.best([PLAIN, *own], _NOTHING, branches=False)
+            due.append(alone if alone.drafter else own[0])
         return due
 
-
-class _Market:
-    """The prices of one round's verify, and what they make the best."""
-
-    def __init__(self, prices: Prices, context_tokens: int) -> None:
-        self._prices = prices
-        self._context_tokens = context_tokens
-        self._chain_ms = prices.verify_ms(context_tokens)
-        # (tokens proposed, milliseconds of their verify) of each class
-        self._classes = [
-            (rows - 1, ms) for rows, ms in zip(ROW_CLASSES, self._chain_ms, strict=True)
-        ]
-
-    def best(self, options: Sequence[_Option], found: Candidates, *, branches: bool) -> _Option:
-        """The option that is expected to pay best, before its tokens are known.
-
-        A token of lookup that stands beside a chain adds the chance that it alone is right; tokens
-        of both are counted as two rows, at a chain's price, since nobody knows yet whether they
-        agree.
-
-        Args:
-            options: at least one.
-            found: by lookup.
-            branches: whether a drafter and lookup may share a tree.
-        """
-        best, chosen = 0.0, options[0]
-        for option in options:
-            expected = option.expected
-            if found.chances and (branches or not option.drafter):
-                expected = _with_lookup(option.reached, found)
-            rates = [
-                expected[at] / (option.ms + verify_ms)
-                for at, verify_ms in self._classes[: _NUM_CLASSES[len(expected)]]
-            ]
-            rate = max(rates)
-            if rate > best:
-                best, chosen = rate, option
-        return chosen
-
-    def cut(
-        self, found: Candidates, num_steps: int, *, with_block: bool, spent_ms: float
-    ) -> Proposal:
-        """Keep as many of the likeliest tokens as pay, now that their draft is paid for.
-
-        Args:
-            found: all that is proposed.
-            num_steps: that the head made for it.
-            with_block: whether DFlash2 ran for it.
-            spent_ms: what both took.
-        """
-        expected = list(accumulate(found.chances, initial=1.0))
-        longest_chain = found.chain_length() + 1
-        tree_ms = self._chain_ms
-        if longest_chain < len(expected):
-            tree_ms = self._prices.verify_ms(self._context_tokens, branches=True)
-        offers = [
-            (rows - 1, expected[rows - 1], spent_ms + (chain if rows <= longest_chain else tree))
-            for rows, chain, tree in zip(ROW_CLASSES, self._chain_ms, tree_ms, strict=True)
-            if rows <= len(expected)
-        ]
-        num_tokens, tokens, ms = max(offers, key=lambda one: one[1] / one[2])
-        return Proposal(
-            token_ids=tuple(found.token_ids[:num_tokens]),
-            parents=tuple(found.parents[:num_tokens]),
-            drafter=found.drafter(num_tokens),
-            num_steps=num_steps,
-            with_block=with_block,
-            expected_tokens=tokens,
-            expected_ms=ms,
-        )
-
-
-def _with_lookup(reached: Sequence[float], found: Candidates) -> list[float]:
-    """Tokens that a round is expected to commit with the likeliest of a chain and of lookup."""
-    missed = [1.0, *[1.0 - one for one in reached], *_ALL_MISSED[len(reached) :]]
-    pairs = zip(found.chances, found.depths, strict=True)
-    alone = [chance * missed[depth] for chance, depth in pairs]
-    return list(accumulate(sorted([*reached, *alone], reverse=True), initial=1.0))
+    def _resting(
+        self, market: Market, options: Sequence[Option], chosen: Option
+    ) -> dict[str, list[Option]]:
+        """Drafters that do not pay, not even where lookup has nothing, by what they could do."""
+        resting = [one for one in self._calibration.probes if one != chosen.drafter]
+        if not resting:
+            return {}
+        best = market.best(options, _NOTHING, branches=False).drafter
+        could = {name: [one for one in options if one.drafter == name] for name in resting}
+        return {name: own for name, own in could.items() if own and name != best}

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from itertools import cycle
 
 from engine.draft.draft import Draft
+from engine.draft.drafter import Drafter
 
 Truth = Callable[[int, int, int], Sequence[int]]
 """(newest token, tokens generated, n) -> up to n tokens that the target will choose next."""
@@ -17,7 +18,7 @@ def replayed(token_ids: Sequence[int]) -> Truth:
     return lambda _token_id, num_generated, n: token_ids[num_generated : num_generated + n]
 
 
-class ScriptedDrafter:
+class ScriptedDrafter(Drafter):
     """Right in the rounds that its script says, and in no other.
 
     Args:

@@ -7,7 +7,9 @@ import torch
 from engine.model.config import ModelConfig
 from engine.model.matrix import product, products
 from engine.model.norms import rms_norm
+from engine.model.state import LayerStore
 from engine.model.weights import AttentionWeights
+from kernels.attention.kv_codes import to_codes, widened
 from kernels.attention.reference import attention_reference, gate_reference, rotate_reference
 
 
@@ -25,8 +27,7 @@ def store_keys(
     weights: AttentionWeights,
     config: ModelConfig,
     angles: Angles,
-    keys: torch.Tensor,
-    values: torch.Tensor,
+    store: LayerStore,
 ) -> None:
     """Write keys and values of normed rows.
 
@@ -35,11 +36,10 @@ def store_keys(
         weights: of the layer.
         config: the model's numbers.
         angles: of the rows.
-        keys: bf16 [G, capacity, d]; rows [start, start + T) are written, normed and rotated.
-        values: bf16 [G, capacity, d]; the same rows are written.
+        store: of the layer; rows [start, start + T) are written, keys normed and rotated.
     """
     key, value = products(x, weights.k, weights.v)
-    _store(key, value, weights, config, angles, keys, values)
+    _store(key, value, weights, config, angles, store)
 
 
 def attend(
@@ -47,8 +47,7 @@ def attend(
     weights: AttentionWeights,
     config: ModelConfig,
     angles: Angles,
-    keys: torch.Tensor,
-    values: torch.Tensor,
+    store: LayerStore,
 ) -> torch.Tensor:
     """Run the layer over normed rows; arguments and side effects as in `store_keys`.
 
@@ -57,12 +56,13 @@ def attend(
     """
     num_rows, width = x.shape[0], config.head_dim
     both, key, value = products(x, weights.q, weights.k, weights.v)
-    _store(key, value, weights, config, angles, keys, values)
+    _store(key, value, weights, config, angles, store)
     both = both.reshape(-1, 2 * width)  # a head's query, then its gate
     query = rms_norm(both[:, :width], weights.q_norm, config.rms_norm_eps)
     query = rotate_reference(query.view(num_rows, -1, width), angles.cos, angles.sin)
     end = angles.start + num_rows
-    mixed = attention_reference(query, keys[:, :end], values[:, :end])
+    keys, values = widened(store.keys[:, :end], store.values[:, :end], store.scales)
+    mixed = attention_reference(query, keys, values)
     gate = both.view(num_rows, -1, 2 * width)[..., width:]
     return product(gate_reference(mixed, gate).view(num_rows, -1), weights.o)
 
@@ -73,13 +73,19 @@ def _store(
     weights: AttentionWeights,
     config: ModelConfig,
     angles: Angles,
-    keys: torch.Tensor,
-    values: torch.Tensor,
+    store: LayerStore,
 ) -> None:
-    """Norm and rotate raw keys, bf16 [T, G d], and write them beside the values of their rows."""
+    """Norm and rotate raw keys, bf16 [T, G d], and write them beside the values of their rows.
+
+    A store of codes takes the same BF16 numbers, rounded once more (``kv_codes.to_codes``).
+    """
     num_rows, width = key.shape[0], config.head_dim
     rows = slice(angles.start, angles.start + num_rows)
     normed = rms_norm(key.reshape(-1, width), weights.k_norm, config.rms_norm_eps)
     turned = rotate_reference(normed.view(num_rows, -1, width), angles.cos, angles.sin)
-    keys[:, rows] = turned.transpose(0, 1)
-    values[:, rows] = value.view(num_rows, -1, width).transpose(0, 1)
+    value = value.view(num_rows, -1, width)
+    if store.scales is not None:
+        turned = to_codes(turned, store.scales.keys[:, None])
+        value = to_codes(value, store.scales.values[:, None])
+    store.keys[:, rows] = turned.transpose(0, 1)
+    store.values[:, rows] = value.transpose(0, 1)

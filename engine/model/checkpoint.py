@@ -4,9 +4,10 @@ Nothing here reads weights or allocates memory for them. The format of each tens
 what is stored, never from a list in the config.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.errors import CheckpointError, nearest
@@ -22,20 +23,27 @@ from engine.profile import WeightFormat
 AGAIN = "Download the checkpoint again, or give one of the Qwen releases in BF16 or FP8."
 
 KV_SCALES = ("k_scale", "v_scale")
-"""Calibrated scales of an 8-bit KV cache, one number a layer; keys and values are BF16 here."""
+"""Calibrated scales of keys and values in 8 bits, one number a layer."""
+
+_TRUNK_LAYER = re.compile(r"layers\.(\d+)\.")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """Every tensor to load by canonical name, in the order of the files.
 
-    ``num_unused`` counts scales of activations and of a KV cache, which are known and not read.
+    ``kv_scales`` are those of keys and values in 8 bits, by layer and "k" or "v", which are read
+    when those are kept so. ``num_unused`` counts scales of activations, and of the MTP layer's keys
+    and values, which are known and not read.
     """
 
     folder: Path
     config: ModelConfig
     weights: Mapping[str, StoredWeight]
     num_unused: int = 0
+    kv_scales: Mapping[tuple[int, str], StoredTensor] = field(
+        default_factory=dict[tuple[int, str], StoredTensor]
+    )
 
     @property
     def num_bytes(self) -> int:
@@ -105,7 +113,7 @@ def match_checkpoint(folder: Path, config: ModelConfig, overlay: Path | None = N
         for name, spec in expected.items()
     }
     used = {(one.path, one.name) for weight in weights.values() for one in weight.pieces}
-    unused = 0
+    unused, kv_scales = 0, dict[tuple[int, str], StoredTensor]()
     for name, tensor in stored.items():
         if (tensor.path, tensor.name) in used:
             continue
@@ -114,9 +122,13 @@ def match_checkpoint(folder: Path, config: ModelConfig, overlay: Path | None = N
                 f"{tensor.path} holds '{tensor.name[:200]}', which this model does not have.",
                 nearest(name, expected) if len(expected) < 4096 else AGAIN,
             )
-        unused += 1
+        leaf, layer = name.rpartition(".")[2], _TRUNK_LAYER.match(name)
+        if leaf in KV_SCALES and layer is not None and tensor.dtype in PLAIN_DTYPES:
+            kv_scales[int(layer[1]), leaf[0]] = tensor
+        else:
+            unused += 1
     in_order = sorted(weights.items(), key=lambda i: (i[1].weight.path, i[1].weight.offset))
-    return Checkpoint(folder, config, dict(in_order), unused)
+    return Checkpoint(folder, config, dict(in_order), unused, kv_scales)
 
 
 def _canonical(on_disk: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:

@@ -15,11 +15,13 @@ from engine.model.mlp import feed_forward
 from engine.model.norms import add_rms_norm, gated_rms_norm, rms_norm
 from engine.model.round_state import RoundState
 from engine.model.rows import delta_products
+from engine.model.state import LayerStore
 from engine.model.taps import Taps
 from engine.model.weights import AttentionWeights, DeltaWeights, ModelWeights
 from kernels.attention.prefill import attention_prefill
 from kernels.attention.prep import attention_prep
 from kernels.attention.reference import gate_reference
+from kernels.attention.widen import attention_widen
 from kernels.common.staged import StagedTable
 from kernels.conv.prefill import conv_prefill
 from kernels.delta.prefill import delta_prefill
@@ -93,8 +95,8 @@ def run_chunk(
     num_delta = num_attention = 0
     for index, (layer, next_norm) in enumerate(zip(layers, following, strict=True)):
         if isinstance(layer.mixer, AttentionWeights):
-            keys, values = state.kv.keys[num_attention], state.kv.values[num_attention]
-            mixed = _attend(normed, layer.mixer, config, inputs, tables, keys, values)
+            store = state.kv.layer(num_attention)
+            mixed = _attend(normed, layer.mixer, config, inputs, tables, store, state.wide)
             num_attention += 1
         else:
             mixed = _advance(normed, layer.mixer, config, inputs, state, num_delta)
@@ -113,17 +115,25 @@ def _attend(
     config: ModelConfig,
     inputs: ChunkInputs,
     tables: tuple[torch.Tensor, torch.Tensor],
-    keys: torch.Tensor,
-    values: torch.Tensor,
+    store: LayerStore,
+    wide: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Run an attention layer over normed rows, and write their keys and values into the store."""
+    """Run an attention layer over normed rows, and write their keys and values into the store.
+
+    The library attends to BF16: of a store of codes, to all that they stand for, in ``wide``.
+    """
     num_rows, width = x.shape[0], config.head_dim
     both, key, value = products(x, weights.q, weights.k, weights.v)
     query = x.new_empty((num_rows, config.num_heads, width))
     attention_prep(
         both, key, value, weights.q_norm, weights.k_norm, *tables, inputs.start, None,
-        keys, values, out=query, eps=config.rms_norm_eps,
+        store.keys, store.values, out=query, eps=config.rms_norm_eps, scales=store.scales,
     )  # fmt: skip
+    keys, values = store.keys, store.values
+    if store.scales is not None:
+        assert wide is not None
+        attention_widen(keys, values, store.scales, inputs.positions, wide)
+        keys, values = wide[0], wide[1]
     mixed = attention_prefill(query, keys, values, inputs.rows, inputs.positions)
     gate = both.view(num_rows, -1, 2 * width)[..., width:]
     return product(gate_reference(mixed, gate).view(num_rows, -1), weights.o)

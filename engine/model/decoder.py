@@ -24,7 +24,8 @@ from engine.model.rope import RopeTable
 from engine.model.state import State
 from engine.model.taps import Taps
 from engine.model.weights import AttentionWeights, ModelWeights
-from engine.types import Sampling
+from engine.types import KvFormat, Sampling
+from kernels.attention.kv_codes import KvScales
 
 PREFILL_CHUNK_TOKENS = 256
 """Tokens of a prefill chunk in plain torch: enough rows for library products, short enough to stop
@@ -37,6 +38,8 @@ class Model:
     Attributes:
         chunk_tokens: that a chunk of prefill has at most.
         taps: rows for a drafter that reads the model's layers; None costs nothing.
+        kv_scales: of all attention layers, for states whose keys and values are e4m3 codes; None
+            for BF16. The MTP head's own are BF16 always.
     """
 
     def __init__(self, config: ModelConfig, weights: ModelWeights, generation: Generation) -> None:
@@ -48,6 +51,7 @@ class Model:
         self.device = weights.embedding.device
         self._rope = RopeTable(config, self.device)
         self.taps: Taps | None = None
+        self.kv_scales: KvScales | None = None
         self.mtp: Mtp | None = None
         if weights.mtp is not None:
             self.mtp = Mtp(config, weights.mtp, weights.embedding, weights.head, self._rope)
@@ -67,6 +71,11 @@ class Model:
         """Whether the checkpoint brings a MTP head."""
         return self.mtp is not None
 
+    @property
+    def kv_format(self) -> KvFormat:
+        """How states keep keys and values."""
+        return "bf16" if self.kv_scales is None else "fp8"
+
     def tap(self, layers: tuple[int, ...]) -> Taps:
         """Hand out rows behind some layers from now on, of every token that is read."""
         self.taps = Taps(layers, self.config.hidden_size, self.chunk_tokens, self.device)
@@ -79,7 +88,7 @@ class Model:
     def new_state(self, max_tokens: int) -> State:
         """An empty state for a conversation of up to ``max_tokens``, its angles ready."""
         self._rope.angles(0, max_tokens)
-        return State(self.config, max_tokens, self.device)
+        return State(self.config, max_tokens, self.device, self.kv_scales)
 
     @torch.inference_mode()
     def prefill(
@@ -180,8 +189,8 @@ class Model:
         num_delta = num_attention = 0
         for index, (layer, next_norm) in enumerate(zip(layers, following, strict=True)):
             if isinstance(layer.mixer, AttentionWeights):
-                keys, values = state.kv.keys[num_attention], state.kv.values[num_attention]
-                mixed = attend(normed, layer.mixer, config, angles, keys, values)
+                store = state.kv.layer(num_attention)
+                mixed = attend(normed, layer.mixer, config, angles, store)
                 num_attention += 1
             else:
                 recurrent, tail = state.recurrent[num_delta], state.tails[num_delta]

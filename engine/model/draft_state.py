@@ -21,8 +21,8 @@ class DraftState:
 
     @property
     def addresses(self) -> tuple[int, ...]:
-        """What captured launches hold: where keys lie, and for how many."""
-        return self.kv.keys.data_ptr(), self.kv.values.data_ptr(), self.kv.max_tokens
+        """What captured launches hold."""
+        return self.kv.addresses
 
     def truncate(self, length: int) -> None:
         """Forget the rows from ``length`` on, as after a restored snapshot of the trunk.

@@ -12,8 +12,12 @@ from engine.model.tensors import (
     weight_part,
 )
 from engine.profile import Formats, WeightFormat
+from engine.types import KvFormat
 from kernels.linear.formats import FP8_BLOCK, NVFP4_GROUP, STEP, TILE_ROWS
 from kernels.linear.tile import MAX_ROWS
+
+KV_BYTES: dict[KvFormat, int] = {"bf16": 2, "fp8": 1}
+"""Of a number of keys or values."""
 
 NUM_DRAFT_IDS = 32_768
 """Ids that drafts may have: 0.17 GB of the 27B's 1.27 GB e4m3 head (`engine.model.draft_head`)."""
@@ -141,13 +145,19 @@ def record_bytes(config: ModelConfig) -> int:
     return halves + tail_bytes(config) + results
 
 
-def kv_bytes_per_token(config: ModelConfig) -> int:
-    """Bytes of BF16 keys and values that one token adds, without the MTP layer."""
-    return 2 * 2 * config.kv_dim * config.num_attention_layers
+def kv_bytes_per_token(config: ModelConfig, kv: KvFormat = "bf16") -> int:
+    """Bytes of keys and values that one token adds, without the MTP layer."""
+    return 2 * KV_BYTES[kv] * config.kv_dim * config.num_attention_layers
+
+
+def kv_scale_bytes(config: ModelConfig, kv: KvFormat) -> int:
+    """Bytes of the scales of codes: fp32, one for keys and one for values a layer and KV head."""
+    heads = config.num_attention_layers * config.num_kv_heads
+    return 2 * 4 * heads if kv == "fp8" else 0
 
 
 def mtp_kv_bytes_per_token(config: ModelConfig) -> int:
-    """Bytes of BF16 keys and values that one token adds in the MTP layer."""
+    """Bytes of keys and values, always BF16, that one token adds in the MTP layer."""
     return 2 * 2 * config.kv_dim * config.num_mtp_layers
 
 
@@ -158,6 +168,7 @@ def round_bytes(
     *,
     rows: int = 1,
     num_drafted: int = 0,
+    kv: KvFormat = "bf16",
 ) -> dict[str, int]:
     """Bytes that a decode round's kernels must move over weights as they are stored.
 
@@ -167,9 +178,10 @@ def round_bytes(
         context_tokens: positions held before the round.
         rows: verified positions, 1 without drafting.
         num_drafted: tokens that the MTP head proposed.
+        kv: format of keys and values.
     """
     weights = weight_bytes(config, formats)
-    return moved_bytes(config, weights, context_tokens, rows=rows, num_drafted=num_drafted)
+    return moved_bytes(config, weights, context_tokens, rows=rows, num_drafted=num_drafted, kv=kv)
 
 
 def moved_bytes(
@@ -179,6 +191,7 @@ def moved_bytes(
     *,
     rows: int = 1,
     num_drafted: int = 0,
+    kv: KvFormat = "bf16",
 ) -> dict[str, int]:
     """Bytes that a decode round's kernels must move, by `engine.records.BYTE_PARTS`.
 
@@ -192,6 +205,7 @@ def moved_bytes(
         context_tokens: positions held before the round.
         rows: verified positions, 1 without drafting.
         num_drafted: tokens that the MTP head proposed.
+        kv: format of keys and values, the MTP layer's apart.
     """
     head = weights["head"] or weights["embedding"]  # tied, and in the embedding's own memory
     embedded = 2 * config.hidden_size  # one embedding row a token
@@ -201,6 +215,6 @@ def moved_bytes(
         "weights": weights["weights"] + rows * embedded,
         "head": head,
         "state": 2 * (state_bytes(config) + tail_bytes(config)),
-        "kv": kv_bytes_per_token(config) * (context_tokens + rows),
+        "kv": kv_bytes_per_token(config, kv) * (context_tokens + rows),
         "drafter": num_drafted * drafted,
     }

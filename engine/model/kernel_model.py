@@ -65,7 +65,7 @@ class KernelModel(Model):
     def new_state(self, max_tokens: int) -> RoundState:
         """An empty state for a conversation of up to ``max_tokens``, its angles ready."""
         self._rope.angles(0, max_tokens)
-        return RoundState(self.config, max_tokens, self.device)
+        return RoundState(self.config, max_tokens, self.device, self.kv_scales)
 
     def new_graphs(self) -> GraphCache:
         """Graphs of launches over this model; what they refuse stands in `take_notice`."""

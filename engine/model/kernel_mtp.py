@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any, cast
 
 import torch
 
@@ -94,7 +95,9 @@ class KernelMtp(Mtp):
         self._load(hidden, (token_id,), state.length)
         shape = (num_tokens, context_class(end))
         self._run(state, ("draft", *shape), partial(self._propose, *shape, state))
-        return [int(one) for one in self._proposed[:num_tokens].cpu()]
+        # one copy, which waits for the chain
+        proposed: list[int] = cast("Any", self._proposed[:num_tokens]).tolist()
+        return proposed
 
     def _run(
         self, state: DraftState, key: tuple[str | int, ...], launch: Callable[[], None]

@@ -22,6 +22,7 @@ from engine.model.serving_memory import kept_bytes, passing_bytes, snapshot_byte
 from engine.model.streaming import STAGING_BYTES
 from engine.model.tensors import keeps_fp32
 from engine.sizes import size_text
+from engine.types import KvFormat
 
 CGROUP = Path("/sys/fs/cgroup")
 
@@ -155,6 +156,7 @@ def plan_memory(
     context_tokens: int = 0,
     snapshot_mb: int | None = None,
     drafter: DrafterBytes | None = None,
+    kv: KvFormat = "bf16",
 ) -> MemoryPlan:
     """Count what loading and serving will occupy on a device; allocates nothing.
 
@@ -166,6 +168,7 @@ def plan_memory(
         context_tokens: the longest conversation.
         snapshot_mb: for points to come back to; None takes a share of what is free.
         drafter: what one with weights of its own adds.
+        kv: format of keys and values.
     """
     stored, config = checkpoint.num_bytes, checkpoint.config
     held = sum(
@@ -178,7 +181,7 @@ def plan_memory(
             held += draft_head_bytes(config, checkpoint.head_format)
     plan = plan_serving(
         config, held, device, packed=packed, with_mtp=checkpoint.has_mtp,
-        context_tokens=context_tokens, snapshot_mb=snapshot_mb,
+        context_tokens=context_tokens, snapshot_mb=snapshot_mb, kv=kv,
     )  # fmt: skip
     plan = replace(
         plan,
@@ -199,6 +202,7 @@ def plan_serving(
     with_mtp: bool,
     context_tokens: int,
     snapshot_mb: int | None = None,
+    kv: KvFormat = "bf16",
 ) -> MemoryPlan:
     """Count what serving weights of so many bytes will occupy on a device.
 
@@ -210,12 +214,13 @@ def plan_serving(
         with_mtp: there is a head to draft with.
         context_tokens: the longest conversation.
         snapshot_mb: for points to come back to; None takes a share of what is free.
+        kv: format of keys and values.
     """
     return MemoryPlan(
         stored=weight_bytes,
         expanded=0,
-        kept=kept_bytes(config, context_tokens, packed=packed, with_mtp=with_mtp),
-        passing=passing_bytes(config, context_tokens, packed=packed),
+        kept=kept_bytes(config, context_tokens, packed=packed, with_mtp=with_mtp, kv=kv),
+        passing=passing_bytes(config, context_tokens, packed=packed, kv=kv),
         staging=0,
         workspace=workspace_bytes(config) if packed else 0,
         snapshot=snapshot_bytes(config, packed=packed),

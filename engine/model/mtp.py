@@ -96,8 +96,7 @@ class Mtp:
         normed = rms_norm(x, self._weights.input_norm, self._config.rms_norm_eps)
         angles = self._reserve(state, len(next_ids))
         # keys and values need nothing beyond the layer's input: the rest is left out
-        keys, values = state.kv.keys[0], state.kv.values[0]
-        store_keys(normed, self._weights.attention, self._config, angles, keys, values)
+        store_keys(normed, self._weights.attention, self._config, angles, state.kv.layer(0))
         state.length += len(next_ids)
 
     @torch.inference_mode()
@@ -133,8 +132,7 @@ class Mtp:
         x = joined(hidden, ids, self._embedding, weights, eps)
         normed = rms_norm(x, weights.input_norm, eps)
         angles = self._reserve(state, 1)
-        keys, values = state.kv.keys[0], state.kv.values[0]
-        mixed = attend(normed, weights.attention, self._config, angles, keys, values)
+        mixed = attend(normed, weights.attention, self._config, angles, state.kv.layer(0))
         state.length += 1
         normed, x = add_rms_norm(mixed, x, weights.post_norm, eps)
         return add_rms_norm(feed_forward(normed, weights.mlp), x, weights.norm, eps)[0]

@@ -13,6 +13,7 @@ import torch
 from engine.model.config import ModelConfig
 from engine.model.state import Snapshot, State
 from kernels.attention.compact import attention_compact
+from kernels.attention.kv_codes import KvScales
 from kernels.common.staged import StagedTable
 from kernels.common.tree import MAX_NODES, TreePlan, TreeTables
 from kernels.conv.op import conv_fold
@@ -95,11 +96,22 @@ class RoundState(State):
     """A state for rounds of up to 32 rows.
 
     ``tails`` is bf16 [delta layers, 2, W - 1, C]; after `settle` both halves are alike.
-    ``record`` is of all delta layers.
+    ``record`` is of all delta layers. ``wide`` is where a chunk of prefill finds what the codes of
+    the layer at hand stand for, bf16 [2, G, max_tokens, D]; None where keys and values are BF16.
     """
 
-    def __init__(self, config: ModelConfig, max_tokens: int, device: torch.device) -> None:
-        super().__init__(config, max_tokens, device)
+    def __init__(
+        self,
+        config: ModelConfig,
+        max_tokens: int,
+        device: torch.device,
+        scales: KvScales | None = None,
+    ) -> None:
+        super().__init__(config, max_tokens, device, scales)
+        self.wide: torch.Tensor | None = None
+        if scales is not None:
+            shape = (2, config.num_kv_heads, max_tokens, config.head_dim)
+            self.wide = torch.empty(shape, dtype=torch.bfloat16, device=device)
         self.tails = self.tails.unsqueeze(1).repeat(1, 2, 1, 1)
         self.record = DeltaRecord.allocate(
             config.num_delta_layers,
@@ -118,7 +130,8 @@ class RoundState(State):
     def num_bytes(self) -> int:
         """Bytes reserved."""
         record = self.record
-        tensors = (record.raw, record.k, record.u, record.decay)
+        wide = () if self.wide is None else (self.wide,)
+        tensors = (record.raw, record.k, record.u, record.decay, *wide)
         return super().num_bytes + sum(one.nbytes for one in tensors)
 
     @property
@@ -127,10 +140,10 @@ class RoundState(State):
 
         Keys may lie where those of another state that is gone did: all of it tells them apart.
         """
-        record, kv = self.record, self.kv
-        held = (kv.keys, kv.values, self.recurrent, self.tails, record.raw, record.k, record.u,
-                record.decay, self.inputs.row_ids, self.inputs.tree.parents)  # fmt: skip
-        return *(one.data_ptr() for one in held), kv.max_tokens
+        record, wide = self.record, () if self.wide is None else (self.wide,)
+        held = (self.recurrent, self.tails, record.raw, record.k, record.u, record.decay,
+                self.inputs.row_ids, self.inputs.tree.parents, *wide)  # fmt: skip
+        return *(one.data_ptr() for one in held), *self.kv.addresses
 
     def begin(self, row_ids: Sequence[int], plan: TreePlan, budget: int = MAX_NODES) -> None:
         """Bring a round's rows to the device; the round writes the other half than the last one.

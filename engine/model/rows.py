@@ -178,16 +178,17 @@ def _attend(
 ) -> torch.Tensor:
     """Run an attention layer over normed rows: bf16 [T, D] -> bf16 [T, D]."""
     inputs, tree, width = state.inputs, state.inputs.tree, config.head_dim
-    keys, values = state.kv.keys[index], state.kv.values[index]
+    store = state.kv.layer(index)
     both, key, value = products(x, weights.q, weights.k, weights.v)
     query = x.new_empty((x.shape[0], config.num_heads, width))
     attention_prep(
         both, key, value, weights.q_norm, weights.k_norm, *tables, inputs.start, tree.depths,
-        keys, values, out=query, eps=config.rms_norm_eps, overlap=shape.overlap,
+        store.keys, store.values, out=query, eps=config.rms_norm_eps, scales=store.scales,
+        overlap=shape.overlap,
     )  # fmt: skip
     gate = both.view(x.shape[0], -1, 2 * width)[..., width:]
     mixed = attention_verify(
-        query, keys, values, gate, inputs.start, tree.depths, tree.paths,
-        max_context=shape.max_context, overlap=shape.overlap,
+        query, store.keys, store.values, gate, inputs.start, tree.depths, tree.paths,
+        max_context=shape.max_context, scales=store.scales, overlap=shape.overlap,
     )  # fmt: skip
     return product(mixed, weights.o)

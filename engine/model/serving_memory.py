@@ -10,6 +10,7 @@ from engine.model.config import ModelConfig
 from engine.model.decoder import PREFILL_CHUNK_TOKENS
 from engine.model.footprint import (
     kv_bytes_per_token,
+    kv_scale_bytes,
     mtp_kv_bytes_per_token,
     record_bytes,
     state_bytes,
@@ -21,6 +22,7 @@ from engine.model.kernel_mtp import MAX_STEPS
 from engine.model.mtp import MAX_WAITING_ROWS
 from engine.model.rope import BLOCK_TOKENS
 from engine.model.rows import context_class
+from engine.types import KvFormat
 from kernels.attention.chunks import num_chunks as num_context_chunks
 from kernels.common.logit_rows import num_chunks, num_groups
 from kernels.common.tree import MAX_NODES
@@ -34,7 +36,12 @@ LIBRARY_BYTES = 96 << 20
 
 
 def kept_bytes(
-    config: ModelConfig, max_tokens: int, *, packed: bool, with_mtp: bool
+    config: ModelConfig,
+    max_tokens: int,
+    *,
+    packed: bool,
+    with_mtp: bool,
+    kv: KvFormat = "bf16",
 ) -> dict[str, int]:
     """Bytes that stay for as long as the engine is open, by part.
 
@@ -43,9 +50,10 @@ def kept_bytes(
         max_tokens: longest conversation.
         packed: rounds run by kernels.
         with_mtp: the checkpoint brings a head to draft with.
+        kv: format of keys and values.
     """
     kept = {
-        "context": kv_bytes_per_token(config) * max_tokens,
+        "context": kv_bytes_per_token(config, kv) * max_tokens + kv_scale_bytes(config, kv),
         "state": state_bytes(config) + tail_bytes(config),
         "positions": _rope_bytes(config, max_tokens),
     }
@@ -54,18 +62,24 @@ def kept_bytes(
     if packed:
         kept["rounds"] = record_bytes(config) + _tables_bytes() + _choice_bytes(config)
         kept["chunks"] = _chunk_bytes(config)
+        if kv == "fp8":
+            # of the layer at hand, what its codes stand for: the library attends to BF16
+            kept["context"] += 2 * 2 * config.kv_dim * max_tokens
         if with_mtp:
             kept["drafts"] = _draft_bytes(config)
     return kept
 
 
-def passing_bytes(config: ModelConfig, max_tokens: int, *, packed: bool) -> dict[str, int]:
+def passing_bytes(
+    config: ModelConfig, max_tokens: int, *, packed: bool, kv: KvFormat = "bf16"
+) -> dict[str, int]:
     """Bytes that come and go while a turn runs, by part.
 
     Args:
         config: the model's numbers.
         max_tokens: longest conversation.
         packed: rounds run by kernels, as captured graphs.
+        kv: format of keys and values.
     """
     chunk_tokens = CHUNK_TOKENS_ON_KERNELS if packed else PREFILL_CHUNK_TOKENS
     waiting = 2 * (MAX_WAITING_ROWS + chunk_tokens) if config.num_mtp_layers else 0
@@ -73,6 +87,9 @@ def passing_bytes(config: ModelConfig, max_tokens: int, *, packed: bool) -> dict
         "prefill": chunk_tokens * _row_bytes(config),
         "waiting rows": waiting * 2 * config.hidden_size,
     }
+    if kv == "fp8" and not packed:
+        # the reference widens keys and values of the layer at hand: both, and a step on the way
+        passing["keys and values"] = (2 * 2 + 4 + 2) * config.kv_dim * max_tokens
     if packed:
         # once beside the graphs, where all is launched before it is captured, and once in them
         passing["prefill"] *= 2

@@ -8,6 +8,7 @@ import torch
 
 from engine.errors import RequestError
 from engine.model.config import ModelConfig
+from kernels.attention.kv_codes import E4M3, KvScales
 
 
 class KeySizes(Protocol):
@@ -24,21 +25,56 @@ class KeySizes(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class LayerStore:
+    """What one layer keeps of a conversation.
+
+    Attributes:
+        keys: bf16 or e4m3 codes [G, capacity, D].
+        values: likewise.
+        scales: of the codes; None for BF16.
+    """
+
+    keys: torch.Tensor
+    values: torch.Tensor
+    scales: KvScales | None = None
+
+
 class KeyValueStore:
     """Keys and values of some attention layers, reserved once for the longest conversation.
 
-    ``keys`` and ``values`` are bf16 [layers, G, max_tokens, D]; rows from the owner's length on are
-    free to overwrite. They never move: growing would hold both sizes at once, which a memory
-    plan has no room for, and would leave captured graphs behind.
+    ``keys`` and ``values`` are bf16 [layers, G, max_tokens, D], or e4m3 codes with ``scales`` of
+    all layers; rows from the owner's length on are free to overwrite. They never move: growing
+    would hold both sizes at once, which a memory plan has no room for, and would leave captured
+    graphs behind.
     """
 
     def __init__(
-        self, num_layers: int, config: KeySizes, max_tokens: int, device: torch.device
+        self,
+        num_layers: int,
+        config: KeySizes,
+        max_tokens: int,
+        device: torch.device,
+        scales: KvScales | None = None,
     ) -> None:
         self.max_tokens = max_tokens
+        self.scales = scales
         shape = (num_layers, config.num_kv_heads, max_tokens, config.head_dim)
-        self.keys = torch.empty(shape, dtype=torch.bfloat16, device=device)
-        self.values = torch.empty(shape, dtype=torch.bfloat16, device=device)
+        dtype = torch.bfloat16 if scales is None else E4M3
+        self.keys = torch.empty(shape, dtype=dtype, device=device)
+        self.values = torch.empty(shape, dtype=dtype, device=device)
+
+    def layer(self, index: int) -> LayerStore:
+        """What one layer keeps; views of this store."""
+        scales = None if self.scales is None else self.scales.layer(index)
+        return LayerStore(self.keys[index], self.values[index], scales)
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """What captured launches hold; a store of another format may lie where this one did."""
+        scales = () if self.scales is None else (self.scales.keys, self.scales.values)
+        held = (self.keys, self.values, *scales)
+        return *(one.data_ptr() for one in held), self.keys.itemsize, self.max_tokens
 
     @property
     def num_bytes(self) -> int:
@@ -81,10 +117,17 @@ class State:
     """Everything the model remembers of the first ``length`` tokens.
 
     ``recurrent`` is fp32 [delta layers, H, D, E] (keys by values), ``tails`` bf16
-    [delta layers, W - 1, C]: raw rows before the convolution, oldest first.
+    [delta layers, W - 1, C]: raw rows before the convolution, oldest first. ``scales`` of all
+    attention layers make keys and values codes.
     """
 
-    def __init__(self, config: ModelConfig, max_tokens: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        max_tokens: int,
+        device: torch.device,
+        scales: KvScales | None = None,
+    ) -> None:
         layers, heads = config.num_delta_layers, config.num_value_heads
         self.length: int = 0
         self.recurrent = torch.zeros(
@@ -93,7 +136,7 @@ class State:
         self.tails = torch.zeros(
             (layers, config.conv_width - 1, config.conv_dim), dtype=torch.bfloat16, device=device
         )
-        self.kv = KeyValueStore(config.num_attention_layers, config, max_tokens, device)
+        self.kv = KeyValueStore(config.num_attention_layers, config, max_tokens, device, scales)
         self._snapshots: WeakSet[Snapshot] = WeakSet()
 
     @property

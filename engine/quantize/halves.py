@@ -15,6 +15,7 @@ from engine.model.matrix import Identity, Matrix
 from engine.model.mlp import feed_forward
 from engine.model.norms import rms_norm
 from engine.model.rope import RopeTable
+from engine.model.state import LayerStore
 from engine.model.weights import (
     AttentionWeights,
     DeltaWeights,
@@ -119,9 +120,9 @@ def _mixed(
     num_rows = normed.shape[0]
     if isinstance(mixer, AttentionWeights):
         size = (config.num_kv_heads, num_rows, config.head_dim)
-        keys, values = normed.new_empty(size), normed.new_empty(size)
+        store = LayerStore(normed.new_empty(size), normed.new_empty(size))
         angles = Angles(0, *rope.angles(0, num_rows))
-        return attend(normed, mixer, config, angles, keys, values)
+        return attend(normed, mixer, config, angles, store)
     size = (config.num_value_heads, config.key_head_dim, config.value_head_dim)
     recurrent = torch.zeros(size, device=normed.device)
     tail = normed.new_zeros((config.conv_width - 1, config.conv_dim))

@@ -19,7 +19,7 @@ from engine.settings.registry import (
     setting,
 )
 from engine.settings.toml_file import read_toml
-from engine.types import DRAFT_SHAPES, DRAFTERS
+from engine.types import DRAFT_SHAPES, DRAFTERS, KV_FORMATS
 
 VIEWS = ("pane", "lines", "off")
 """How the chat shows its instruments, in the order that the key walks through."""
@@ -49,6 +49,12 @@ class ModelSettings:
         "how 4- and 8-bit weights are held where no GPU's kernels read them: widened once, or as "
         "stored and widened anew for every product, in less memory and slower; changes no bit",
         choices=("bf16", "stored"),
+    )
+    kv: str | None = setting(
+        None,
+        "how keys and values are kept: bf16, or fp8, which halves what each token of context takes "
+        "and reads and rounds both to 3 bits behind the point; empty takes the profile's",
+        choices=KV_FORMATS,
     )
     context_tokens: int = setting(
         32768, "longest conversation held", unit="tokens", bounds=(64, 1_000_000)

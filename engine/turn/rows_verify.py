@@ -51,6 +51,7 @@ class RowsVerifier:
         )
         self._choice = DeviceChoice(config.vocab_size, device)
         self._way = Way(Method("greedy"))
+        self._course: Course | None = None
 
     @torch.inference_mode()
     def launch(
@@ -63,7 +64,9 @@ class RowsVerifier:
         state.kv.expect_room(state.length + num_rows)
         self._way = way = self._choice.follow(course)
         shape = self._shape(num_rows, state.length + num_rows)
-        self._graphs.serve(self._model.addresses(state))
+        if course is not self._course:  # nothing of a state moves within a turn
+            self._course = course
+            self._graphs.serve(self._model.addresses(state))
         if self._must_settle(shape, way):
             state.settle()
         state.begin((token_id, *draft.token_ids), draft.plan, room)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from engine.model.config import ModelConfig
 from engine.model.footprint import moved_bytes
 from engine.records import BYTE_PARTS
+from engine.types import KvFormat
 
 Traffic = Callable[[int, int, int, int], dict[str, int]]
 """(context_tokens, num_rows, num_read, num_drafted) -> bytes by ``engine.records.BYTE_PARTS``:
@@ -20,10 +21,15 @@ class WalkTraffic:
     Args:
         config: the model's numbers.
         weights: bytes of its weights by part, as they are held and read.
+        kv: format of keys and values.
     """
 
-    def __init__(self, config: ModelConfig, weights: Mapping[str, int]) -> None:
-        empty, one = (moved_bytes(config, weights, length, num_drafted=1) for length in (0, 1))
+    def __init__(
+        self, config: ModelConfig, weights: Mapping[str, int], kv: KvFormat = "bf16"
+    ) -> None:
+        empty, one = (
+            moved_bytes(config, weights, length, num_drafted=1, kv=kv) for length in (0, 1)
+        )
         self._fixed = empty
         self._per_token = {part: one[part] - empty[part] for part in BYTE_PARTS}
 
@@ -51,10 +57,14 @@ class RowsTraffic:
     Args:
         config: the model's numbers.
         weights: bytes of its weights by part, as they are held and read.
+        kv: format of keys and values.
     """
 
-    def __init__(self, config: ModelConfig, weights: Mapping[str, int]) -> None:
+    def __init__(
+        self, config: ModelConfig, weights: Mapping[str, int], kv: KvFormat = "bf16"
+    ) -> None:
         self._config = config
+        self._kv: KvFormat = kv
         self._weights = dict(weights)
 
     def __call__(
@@ -66,5 +76,6 @@ class RowsTraffic:
     ) -> dict[str, int]:
         """Bytes by part; see ``Traffic``."""
         return moved_bytes(
-            self._config, self._weights, context_tokens, rows=num_rows, num_drafted=num_drafted
-        )
+            self._config, self._weights, context_tokens, rows=num_rows, num_drafted=num_drafted,
+            kv=self._kv,
+        )  # fmt: skip

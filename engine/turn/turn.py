@@ -6,7 +6,6 @@ from collections.abc import Generator, Iterator
 
 from engine.draft.choose import DraftSources, make_drafter
 from engine.draft.draft import Draft
-from engine.draft.drafter import NoDrafter
 from engine.draft.scripted import Truth, replayed
 from engine.errors import EngineError
 from engine.records import RoundRecord, TurnRecord
@@ -137,7 +136,7 @@ class Turn:
                     break
                 if not rounds.are_under_way:
                     self._launch(rounds)
-                if isinstance(self._drafter, NoDrafter):
+                if self._goes_on_plainly():
                     rounds.launch_ahead()
                 num_before = len(memory.ids)
                 one = self._take(rounds)
@@ -185,6 +184,7 @@ class Turn:
             self._routing.prices.observe(
                 record.rows, context_tokens, one.draft.num_steps, record.ms,
                 branches=record.shape == "tree", with_block=one.draft.with_block,
+                was_asked=bool(one.draft.drafter),
             )  # fmt: skip
         self._notices += [verified.notice] if verified.notice else []
         yield from self._answer.arrived()
@@ -195,7 +195,7 @@ class Turn:
 
     def _propose(self) -> Draft:
         """What the drafter proposes, no more than the turn has room for."""
-        num_tokens = min(self._num_draft_tokens, self._answer.room - 1)
+        num_tokens = self._most_proposals(self._answer.room)
         if num_tokens < 1:
             return Draft.chain(())
         draft = self._drafter.propose(self.token_ids[-1], len(self.token_ids), num_tokens)
@@ -205,6 +205,14 @@ class Turn:
                 f"the round has room for {num_tokens}"
             )
         return draft
+
+    def _goes_on_plainly(self) -> bool:
+        """Whether nothing is to be proposed behind a plain round that is on its way."""
+        num_tokens = self._most_proposals(self._answer.room - 1)
+        return num_tokens < 1 or self._drafter.goes_on_plainly(len(self.token_ids), num_tokens)
+
+    def _most_proposals(self, room: int) -> int:
+        return min(self._num_draft_tokens, room - 1)
 
     def _context_is_full(self) -> str:
         """What a person can do about it."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kernels.attention import prep_cases
+from kernels.attention import prep_cases, widen_cases
 from kernels.attention.prefill_laws import LAWS as PREFILL_LAWS
 from kernels.attention.prep_laws import LAWS as PREP_LAWS
 from kernels.attention.prep_timed import timed_prep
@@ -24,6 +24,8 @@ CHAIN_STARTS = (0, 1, 62, 63, 64, 65, 127, 255, 256, 257, 992, 1023, 1024, 1025,
                 2049, 4095, 4096, 4097, 8191, 8192, 16_384)  # fmt: skip
 """Starts at every kind of chunk edge: own rows in one chunk, in two, in one of their own."""
 
+CODED_STARTS = (0, 1, 62, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 2048, 4095, 4096, 4097, 8192)
+
 FAR_STARTS = (32_767, 131_071, 262_100)
 
 SHAPES = ((24, 4), (8, 2), (16, 4), (6, 1))
@@ -41,18 +43,33 @@ def _on_gpu() -> Iterator[Case]:
         yield verify_case(1, 3000, heads=heads, groups=groups)
     for values in domain.HOSTILE:
         yield verify_case(9, 1020, heads=6, groups=1, values=values)
+    yield from _coded_on_gpu()
+
+
+def _coded_on_gpu() -> Iterator[Case]:
+    """The same of e4m3 codes, fewer starts: chunks and paths are those of BF16."""
+    for start in CODED_STARTS:
+        yield verify_case(32, start, heads=6, groups=1, coded=True)
+    yield verify_case(3, FAR_STARTS[0], heads=6, groups=1, coded=True)
+    for heads, groups in SHAPES:
+        yield verify_case(32, 1000, heads=heads, groups=groups, coded=True)
+        yield verify_case(32, 1010, heads=heads, groups=groups, tree=heads, coded=True)
+        yield verify_case(1, 3000, heads=heads, groups=groups, coded=True)
+    for values in domain.HOSTILE:
+        yield verify_case(9, 1020, heads=6, groups=1, values=values, coded=True)
 
 
 def _anywhere() -> Iterator[Case]:
     """Few rows and positions, for a CPU too."""
-    for start in (0, 1, 63, 70):
-        yield verify_case(4, start, heads=6, groups=1, cuda_only=False)
-    for tree in (1, 2):
-        yield verify_case(6, 50, heads=8, groups=2, tree=tree, cuda_only=False)
-    for values in domain.HOSTILE:
-        yield verify_case(3, 40, heads=6, groups=1, values=values, cuda_only=False)
-    for rows in (1, 4, 9, 20):
-        yield compact_case(rows, 33)
+    for coded in (False, True):
+        for start in (0, 1, 63, 70):
+            yield verify_case(4, start, heads=6, groups=1, coded=coded, cuda_only=False)
+        for tree in (1, 2):
+            yield verify_case(6, 50, heads=8, groups=2, tree=tree, coded=coded, cuda_only=False)
+        for values in domain.HOSTILE:
+            yield verify_case(3, 40, heads=6, groups=1, values=values, coded=coded, cuda_only=False)
+        for rows in (1, 4, 9, 20):
+            yield compact_case(rows, 33, coded=coded)
 
 
 def _timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
@@ -63,10 +80,11 @@ FAMILY = Family(
     name="attention",
     ops={
         **prep_cases.OPS,
+        **widen_cases.OPS,
         "attention_verify": Op(run_verify, truth_verify),
         "attention_compact": Op(run_compact, truth_compact),
     },
-    cases=(*prep_cases.CASES, *_anywhere(), *_on_gpu()),
+    cases=(*prep_cases.CASES, *widen_cases.CASES, *_anywhere(), *_on_gpu()),
     laws=(*PREP_LAWS, *VERIFY_LAWS, *PREFILL_LAWS),
     timed=_timed,
 )

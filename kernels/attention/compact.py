@@ -4,15 +4,15 @@ import ctypes
 
 import torch
 
+from kernels.attention.kv_codes import KV_DTYPES
 from kernels.attention.verify_launch import load
 from kernels.attention.verify_tile import HEAD_DIM, MAX_ROWS
 from kernels.common.expect import Axes
 from kernels.common.nvrtc import Launch
 
-BF16 = (torch.bfloat16,)
 INT32 = (torch.int32,)
 
-_BYTES = 16  # that a lane moves at a time
+_LANES = 32  # that move a slot together
 
 
 class CompactArguments(ctypes.Structure):
@@ -50,9 +50,9 @@ def attention_compact(
     positions are start, start + 1, ...; in a chain they lie there already and nothing is moved.
 
     Args:
-        keys: bf16 [L, G, S, 256], slots contiguous, 16-byte aligned, any layer and head strides
-            that are multiples of 8.
-        values: bf16 [L, G, S, 256], likewise.
+        keys: bf16 or e4m3 [L, G, S, 256], slots contiguous, 16-byte aligned, any layer and head
+            strides that are multiples of 8.
+        values: [L, G, S, 256] of the keys' dtype, likewise.
         start: int32 [1] on the device: committed positions before the accepted rows.
         num: int32 [1] on the device: accepted rows, 0 to 32.
         rows: int32 [32] on the device: the accepted rows, ascending.
@@ -68,8 +68,8 @@ def attention_compact(
     """
     name = "attention_compact"
     axes = Axes(name)
-    axes.tensor("keys", keys, ("L", "G", "S", "D"), BF16, "pass all layers' keys")
-    axes.tensor("values", values, ("L", "G", "S", "D"), BF16, "pass all layers' values")
+    axes.tensor("keys", keys, ("L", "G", "S", "D"), KV_DTYPES, "pass all layers' keys")
+    axes.tensor("values", values, ("L", "G", "S", "D"), (keys.dtype,), "pass all layers' values")
     axes.tensor("start", start, ("1",), INT32, "pass the engine's device scalar")
     axes.tensor("num", num, ("1",), INT32, "pass num_pending")
     axes.tensor("rows", rows, ("P",), INT32, "pass pending_rows")
@@ -81,16 +81,17 @@ def attention_compact(
         return
     for kind, tensor in (("keys", keys), ("values", values)):
         strides = tensor.stride()
-        aligned = tensor.data_ptr() % _BYTES == 0 and not (strides[0] % 8 or strides[1] % 8)
+        aligned = tensor.data_ptr() % 16 == 0 and not (strides[0] % 8 or strides[1] % 8)
         if axes["D"] != HEAD_DIM or strides[2] != HEAD_DIM or not aligned:
             raise ValueError(
                 f"{name}: {kind} must have slots of {HEAD_DIM} side by side, 16-byte aligned, got "
                 f"{list(tensor.shape)} with strides {list(strides)}; pass the store itself"
             )
-    kernel = load("compact", (), overlap, keys.get_device())
+    choices = (("KV_BYTES", keys.itemsize),)
+    kernel = load("compact", choices, overlap, keys.get_device())
     blocks = 2 * axes["L"] * axes["G"]
     kernel.launch(
-        Launch(blocks, 32, 0, overlap=overlap),
+        Launch(blocks, _LANES, 0, overlap=overlap),
         CompactArguments(
             keys.data_ptr(), values.data_ptr(), start.data_ptr(), num.data_ptr(), rows.data_ptr(),
             keys.stride(0) // 8, keys.stride(1) // 8, values.stride(0) // 8, values.stride(1) // 8,

@@ -6,6 +6,7 @@ kernels were built for Triton's interpreter (checks only) CPU tensors go to the 
 
 import torch
 
+from kernels.attention.kv_codes import KV_DTYPES, KvScales, expect_scales, to_codes
 from kernels.attention.prep_reference import prepared_heads_reference
 from kernels.common import interpreter
 from kernels.common.expect import Axes
@@ -37,6 +38,7 @@ def attention_prep(
     *,
     out: torch.Tensor,
     eps: float,
+    scales: KvScales | None = None,
     overlap: bool = False,
 ) -> None:
     """Normalise and rotate query and key heads, and store keys and values in their slots.
@@ -55,11 +57,12 @@ def attention_prep(
         sin: bf16 [positions, R].
         start: int32 [1], positions held before this call.
         depths: int32 [T or more], rows on the way from row 0; None where rows follow each other.
-        keys: bf16 [G, capacity, D] of one layer, positions contiguous, any head stride; a row
-            whose slot lies beyond the capacity is not stored.
-        values: bf16 [G, capacity, D], as keys.
+        keys: bf16 or e4m3 codes [G, capacity, D] of one layer, positions contiguous, any head
+            stride; a row whose slot lies beyond the capacity is not stored.
+        values: bf16 or e4m3 [G, capacity, D], as keys.
         out: bf16 [T, H, D] to write, heads contiguous, any row stride.
         eps: added to the mean square.
+        scales: of a store of codes; None for BF16.
         overlap: whether the launch may begin before the kernel before it has ended; changes no
             bit. Every kernel of the stream must then wait for the one before, as this one does.
 
@@ -71,7 +74,8 @@ def attention_prep(
         The norm: fp32, squares summed over a fixed tree, one rounding to bf16. The rotation: both
         products and their sum each rounded to bf16. IEEE operations throughout, so the bits are
         those of `rms_norm` and `rotate_reference` on every GPU; a row's bits depend on the row and
-        its position alone.
+        its position alone. Into a store of codes go the bf16 numbers that a BF16 store would get,
+        rounded once more by `to_codes`.
 
     Side effects:
         One launch on the current stream, none for no rows; safe in graph capture.
@@ -81,8 +85,8 @@ def attention_prep(
     """
     axes = Axes("attention_prep")
     axes.tensor("out", out, ("T", "H", "D"), BF16, "allocate bf16 [T, H, D]")
-    axes.tensor("keys", keys, ("G", "capacity", "D"), BF16, "pass the keys of one layer")
-    axes.tensor("values", values, ("G", "capacity", "D"), BF16, "pass the values of one layer")
+    axes.tensor("keys", keys, ("G", "capacity", "D"), KV_DTYPES, "pass the keys of one layer")
+    axes.tensor("values", values, ("G", "capacity", "D"), KV_DTYPES, "pass the values of one layer")
     axes.tensor("q", q, ("T", "2 H D"), BF16, "pass the query part of the fused product")
     axes.tensor("k", k, ("T", "G D"), BF16, "pass the key part of the fused product")
     axes.tensor("v", v, ("T", "G D"), BF16, "pass the value part of the fused product")
@@ -98,6 +102,7 @@ def attention_prep(
         q=q, k=k, v=v, q_norm=q_norm, k_norm=k_norm, cos=cos, sin=sin, start=start, keys=keys,
         values=values, out=out, **given,
     )  # fmt: skip
+    expect_scales("attention_prep", keys, values, scales)
     _expect_widths(axes)
     for name, tensor in (("cos", cos), ("sin", sin), ("out[0]", out[:1]), ("keys[0]", keys[0]),
                          ("values[0]", values[0])):  # fmt: skip
@@ -115,7 +120,7 @@ def attention_prep(
         return
     if not interpreter.on_kernels(q):
         _prepare_on_cpu(
-            q, k, v, q_norm, k_norm, cos, sin, int(start), depths, keys, values, out, eps
+            q, k, v, q_norm, k_norm, cos, sin, int(start), depths, keys, values, scales, out, eps
         )
         return
     width = axes["D"]
@@ -126,13 +131,17 @@ def attention_prep(
         )
     from kernels.attention.prep_kernel import attention_prep_kernel
 
+    if scales is not None:
+        keys, values = keys.view(torch.uint8), values.view(torch.uint8)
     rows, num_warps = (1, 1) if num_rows <= MAX_VERIFY_ROWS else (PREFILL_ROWS, 4)
     attention_prep_kernel[(-(-num_rows // rows), axes["H"] + axes["G"])](
         q, k, v, q_norm, k_norm, cos, sin, start, start if depths is None else depths,
-        keys, values, out, num_rows, axes["positions"], axes["capacity"],
+        keys, values, q_norm if scales is None else scales.keys,
+        q_norm if scales is None else scales.values, out,
+        num_rows, axes["positions"], axes["capacity"],
         q.stride(0), k.stride(0), v.stride(0), keys.stride(0), values.stride(0), out.stride(0), eps,
         QUERY_HEADS=axes["H"], D=width, PAIRS=width.bit_length() - 1, HALF=axes["R"] // 2,
-        ROWS=rows, HAS_DEPTHS=depths is not None, OVERLAP=overlap,
+        ROWS=rows, HAS_DEPTHS=depths is not None, HAS_CODES=scales is not None, OVERLAP=overlap,
         **launch_options(num_warps, overlap=overlap),
     )  # fmt: skip
 
@@ -164,6 +173,7 @@ def _prepare_on_cpu(
     depths: torch.Tensor | None,
     keys: torch.Tensor,
     values: torch.Tensor,
+    scales: KvScales | None,
     out: torch.Tensor,
     eps: float,
 ) -> None:
@@ -176,5 +186,8 @@ def _prepare_on_cpu(
     stored = slice(start, min(start + num_rows, keys.shape[1]))
     shape = (num_rows, keys.shape[0], width)
     key = prepared_heads_reference(k.reshape(shape), k_norm, *angles, eps)
-    for store, rows in ((keys, key), (values, v.reshape(shape))):
+    value = v.reshape(shape)
+    if scales is not None:
+        key, value = to_codes(key, scales.keys[:, None]), to_codes(value, scales.values[:, None])
+    for store, rows in ((keys, key), (values, value)):
         store[:, stored] = rows[: stored.stop - start].transpose(0, 1)

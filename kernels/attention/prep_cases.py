@@ -4,10 +4,12 @@ The rows of a call have the letter `R` here: a query row's outputs and a key row
 the general proofs of rows (letter `T`) do not fit, and laws prove what holds instead.
 """
 
-import math
+from functools import partial
 
 import torch
 
+from kernels.attention.kv_cases import scale_specs, scales_of, without_numbers
+from kernels.attention.kv_codes import E4M3, E4M3_MAX, to_bf16, to_codes, widened
 from kernels.attention.prep import attention_prep
 from kernels.attention.prep_reference import mean_square_of_kernel, prepared_heads_reference
 from kernels.common import domain
@@ -65,9 +67,14 @@ def prep_case(
     positions: int = 64,
     tree: bool = True,
     fp32_weight: bool = False,
+    coded: bool = False,
     interpreted: bool = True,
 ) -> Case:
-    """Make a case of (query heads, key heads) of a width, some dimensions of which are turned."""
+    """Make a case of (query heads, key heads) of a width, some dimensions of which are turned.
+
+    `coded`: keys and values are stored as e4m3 codes, and put out as what those stand for.
+    """
+    scales = scale_specs(domain.NORMAL) if coded else ()
     weight = FP32 if fp32_weight else BF16
     depths = (TensorSpec("depths", ("R",), INT32, DEPTHS),) if tree else ()
     return Case(
@@ -93,6 +100,7 @@ def prep_case(
             TensorSpec("sin", ("S", "D/turned"), BF16, SIN),
             TensorSpec("start", ("one/",), INT32, Domain("start", _constant(start))),
             *depths,
+            *scales,
         ),
         (
             TensorSpec("out", ("R", "H", "D"), BF16),
@@ -101,7 +109,8 @@ def prep_case(
         ),
         TOLERANCE,
         interpreted,
-        note=f"{turned} turned, {'tree' if tree else 'in order'} from {start}",
+        note=f"{turned} turned, {'tree' if tree else 'in order'} from {start}"
+        + (" e4m3" if coded else ""),
     )
 
 
@@ -121,20 +130,23 @@ def prepare(
     attention_prep(
         inputs["q"], inputs["k"], inputs["v"], inputs["q_norm"], inputs["k_norm"], inputs["cos"],
         inputs["sin"], inputs["start"], inputs.get("depths"), keys, values, out=out, eps=EPS,
-        overlap=overlap,
+        scales=scales_of(inputs), overlap=overlap,
     )  # fmt: skip
 
 
 def empty_store(inputs: Tensors) -> torch.Tensor:
-    """Allocate the keys or values of one layer, full of NaN: bf16 [G, S, D]."""
+    """Allocate the keys or values of one layer, full of NaN: bf16 or e4m3 [G, S, D]."""
     width, capacity = inputs["k_norm"].shape[0], inputs["cos"].shape[0]
-    return inputs["k"].new_full((inputs["k"].shape[1] // width, capacity, width), math.nan)
+    dtype = BF16 if scales_of(inputs) is None else E4M3
+    shape = (inputs["k"].shape[1] // width, capacity, width)
+    return without_numbers(inputs["k"].new_empty(shape, dtype=dtype))
 
 
 def run_prep(inputs: Tensors, outputs: Tensors) -> None:
     """Call attention_prep on a store full of NaN and gather the slots it should have written."""
     keys, values = empty_store(inputs), empty_store(inputs)
     prepare(inputs, keys, values, outputs["out"])
+    keys, values = widened(keys, values, scales_of(inputs))
     rows = torch.arange(len(inputs["q"]), device=keys.device)
     slots = inputs["start"] + rows
     for store, name in ((keys, "key"), (values, "value")):
@@ -180,13 +192,29 @@ def truth_of_prep(inputs: Tensors) -> Tensors:
     key, value = (inputs[name].unflatten(1, (-1, width)) for name in ("k", "v"))
     out, out_slack = _truth_of_heads(_query(inputs), inputs["q_norm"], *angles)
     key, key_slack = _truth_of_heads(key, inputs["k_norm"], *angles)
+    key, key_slack = _truth_of_codes(key, key_slack, inputs.get("key_scales"))
+    value = value.double()
+    value, value_slack = _truth_of_codes(value, value * 0, inputs.get("value_scales"))
     return {
         "out": out,
         "out_slack": out_slack,
         "key": key,
         "key_slack": key_slack,
-        "value": value.double(),
+        "value": value,
+        "value_slack": value_slack,
     }
+
+
+def _truth_of_codes(
+    x: torch.Tensor, slack: torch.Tensor, scale: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Bound [R, G, D] by the largest code; add half a step of the code, or of the smallest."""
+    if scale is None:
+        return x, slack
+    scale = scale.double()[:, None]
+    bounded = torch.maximum(torch.minimum(x, E4M3_MAX * scale), -E4M3_MAX * scale)
+    step = torch.maximum(2.0**-4 * (bounded.abs() + slack), 2.0**-10 * scale)
+    return bounded, slack + step
 
 
 def model_of_prep(inputs: Tensors) -> Tensors:
@@ -194,9 +222,15 @@ def model_of_prep(inputs: Tensors) -> Tensors:
     width, at = inputs["q_norm"].shape[0], _positions(inputs)
     angles = inputs["cos"][at], inputs["sin"][at], EPS, mean_square_of_kernel
     key, value = (inputs[name].unflatten(1, (-1, width)) for name in ("k", "v"))
+    key, scales = prepared_heads_reference(key, inputs["k_norm"], *angles), scales_of(inputs)
+    if scales is not None:
+        key, value = (
+            to_bf16(to_codes(x, scale[:, None]), scale[:, None])
+            for x, scale in ((key, scales.keys), (value, scales.values))
+        )
     return {
         "out": prepared_heads_reference(_query(inputs), inputs["q_norm"], *angles),
-        "key": prepared_heads_reference(key, inputs["k_norm"], *angles),
+        "key": key,
         "value": value,
     }
 
@@ -212,12 +246,18 @@ def _cases() -> tuple[Case, ...]:
         prep_case(5, (2, 2), width=64, turned=64, fp32_weight=True),
         prep_case(1500, (24, 4), start=300, positions=2048, tree=False, interpreted=False),
         *(prep_case(4, (6, 1), hostile) for hostile in domain.HOSTILE),
+        prep_case(4, (3, 2), coded=True),
+        prep_case(40, (2, 1), tree=False, coded=True),
+        prep_case(5, (4, 2), width=64, turned=16, coded=True),
+        prep_case(
+            1500, (24, 4), start=300, positions=2048, tree=False, coded=True, interpreted=False
+        ),
+        *(prep_case(2, (2, 1), hostile, coded=True) for hostile in domain.HOSTILE),
     ]
+    far = partial(prep_case, positions=40_000, start=39_000, interpreted=False)
     for heads in ((24, 4), (16, 4), (16, 2), (8, 2)):
-        cases.extend(
-            prep_case(rows, heads, positions=40_000, start=39_000, interpreted=False)
-            for rows in (1, 16, 32)
-        )
+        cases.extend(far(rows, heads) for rows in (1, 16, 32))
+    cases.extend(far(rows, (24, 4), coded=True) for rows in (1, 16, 32))
     return tuple(cases)
 
 

@@ -26,6 +26,15 @@ def _times(x, y) -> tl.tensor:
     return (x.to(tl.float32) * y.to(tl.float32)).to(tl.bfloat16)
 
 
+@triton.jit
+def _codes(x, inverse_scale) -> tl.tensor:
+    """Round bf16 numbers to the bytes of e4m3 codes; see `to_codes`."""
+    scaled = x.to(tl.float32) * inverse_scale
+    bounded = tl.minimum(tl.maximum(scaled, -448.0), 448.0)
+    bounded = tl.where(tl.abs(scaled) < float("inf"), bounded, float("nan"))
+    return bounded.to(tl.float8e4nv).to(tl.uint8, bitcast=True)
+
+
 @triton.jit(do_not_specialize=["num_rows", "num_positions", "capacity"])
 def attention_prep_kernel(
     q_ptr,  # bf16 [T, H * 2 D]: values, then gates, per head
@@ -37,8 +46,10 @@ def attention_prep_kernel(
     sin_ptr,  # bf16 [positions, R]
     start_ptr,  # int32 [1]
     depths_ptr,  # int32 [>= T]
-    keys_ptr,  # bf16 [G, capacity, D]
-    values_ptr,  # bf16 [G, capacity, D]
+    keys_ptr,  # bf16 [G, capacity, D], or e4m3 as bytes
+    values_ptr,  # bf16 [G, capacity, D], as keys
+    key_scales_ptr,  # fp32 [G]
+    value_scales_ptr,  # fp32 [G]
     out_ptr,  # bf16 [T, H, D]
     num_rows,
     num_positions,
@@ -56,6 +67,7 @@ def attention_prep_kernel(
     HALF: constexpr,
     ROWS: constexpr,
     HAS_DEPTHS: constexpr,
+    HAS_CODES: constexpr,
     OVERLAP: constexpr,
 ) -> None:
     """Normalise and rotate a query head into `out`, or a key head into its slot with its value."""
@@ -78,6 +90,9 @@ def attention_prep_kernel(
     weight_far = tl.load(q_norm_ptr + far, mask=half_mask_q, other=0.0) + tl.load(
         k_norm_ptr + far, mask=half_mask_k, other=0.0
     )
+    if HAS_CODES:  # a power of two has an exact inverse
+        key_inverse = tl.div_rn(1.0, tl.load(key_scales_ptr + group, mask=is_k, other=1.0))
+        value_inverse = tl.div_rn(1.0, tl.load(value_scales_ptr + group, mask=is_k, other=1.0))
     if OVERLAP:
         gdc_launch_dependents()
         gdc_wait()
@@ -123,6 +138,10 @@ def attention_prep_kernel(
     tl.store(out_at + cols, passed, mask=q_mask & (cols >= 2 * HALF))
     tl.store(out_at + near, turned_near, mask=q_mask & (near < HALF))
     tl.store(out_at + far, turned_far, mask=q_mask & (near < HALF))
+    if HAS_CODES:
+        passed, turned_near = _codes(passed, key_inverse), _codes(turned_near, key_inverse)
+        turned_far = _codes(turned_far, key_inverse)
+        value = _codes(value, value_inverse)
     tl.store(keys_at + cols, passed, mask=stored & (cols >= 2 * HALF))
     tl.store(keys_at + near, turned_near, mask=stored & (near < HALF))
     tl.store(keys_at + far, turned_far, mask=stored & (near < HALF))

@@ -4,6 +4,8 @@ import math
 
 import torch
 
+from kernels.attention.kv_cases import for_both, scales_of, without_numbers
+from kernels.attention.kv_codes import E4M3_MAX, to_codes, widened
 from kernels.attention.prep_cases import empty_store, prep_case, prepare
 from kernels.common.capture import capture
 from kernels.common.case import Tensors
@@ -29,10 +31,10 @@ def _rows(inputs: Tensors, start: int, stop: int) -> dict[str, torch.Tensor]:
     return {**inputs, **of_rows}
 
 
-def _rows_differ_alone(device: str) -> str | None:
+def _rows_differ_alone(device: str, *, coded: bool) -> str | None:
     """Compare every number of rows with single rows, queries and stored slots."""
     large = device == "cuda"
-    case = prep_case(32 if large else 7, (24, 4) if large else (3, 1))
+    case = prep_case(32 if large else 7, (24, 4) if large else (3, 1), coded=coded)
     inputs = case.draw(1, device)
     first = inputs["start"]
     single = []
@@ -54,9 +56,9 @@ def _rows_differ_alone(device: str) -> str | None:
     return None
 
 
-def _prefill_differs_from_steps(device: str) -> str | None:
+def _prefill_differs_from_steps(device: str, *, coded: bool) -> str | None:
     """Compare rows in order, more than a verify has, with single rows at their positions."""
-    inputs = prep_case(40, (1, 1), tree=False).draw(2, device)
+    inputs = prep_case(40, (1, 1), tree=False, coded=coded).draw(2, device)
     inputs["start"].fill_(9)
     keys, values, out = _fresh(inputs)
     prepare(inputs, keys, values, out)
@@ -71,28 +73,29 @@ def _prefill_differs_from_steps(device: str) -> str | None:
     )
 
 
-def _keys_differ_from_queries(device: str) -> str | None:
+def _keys_differ_from_queries(device: str, *, coded: bool) -> str | None:
     """Compare a key head with a query head of the same values and weight."""
-    inputs = prep_case(6, (2, 2), tree=False).draw(3, device)
+    inputs = prep_case(6, (2, 2), tree=False, coded=coded).draw(3, device)
     width = inputs["q_norm"].shape[0]
     inputs["k"] = inputs["q"].unflatten(1, (2, 2, width))[:, :, 0].flatten(1).contiguous()
     inputs["k_norm"] = inputs["q_norm"]
     keys, values, out = _fresh(inputs)
     prepare(inputs, keys, values, out)
-    slot = int(inputs["start"])
-    return different_bits(keys[:, slot : slot + 6].transpose(0, 1), out, HEADS)
+    slot, scales = int(inputs["start"]), scales_of(inputs)
+    wanted = out if scales is None else to_codes(out, scales.keys[:, None])
+    return different_bits(keys[:, slot : slot + 6].transpose(0, 1), wanted, HEADS)
 
 
-def _strided_rows_differ(device: str) -> str | None:
+def _strided_rows_differ(device: str, *, coded: bool) -> str | None:
     """Compare slices of one fused product and of a larger store with tensors of their own."""
-    inputs = prep_case(6, (3, 1)).draw(4, device)
+    inputs = prep_case(6, (3, 1), coded=coded).draw(4, device)
     apart = _fresh(inputs)
     prepare(inputs, *apart)
     widths = [inputs[name].shape[1] for name in ("q", "k", "v")]
     fused = torch.cat([inputs[name] for name in ("q", "k", "v")], dim=1)
     parts = dict(zip(("q", "k", "v"), fused.split(widths, dim=1), strict=True))
     keys, _, out = _fresh(inputs)
-    large = keys.new_full((2, 3, *keys.shape), math.nan)
+    large = without_numbers(keys.new_empty((2, 3, *keys.shape)))
     prepare(inputs | parts, large[0, 1], large[1, 2], out)
     return (
         different_bits(out, apart[2], HEADS)
@@ -101,35 +104,34 @@ def _strided_rows_differ(device: str) -> str | None:
     )
 
 
-def _nothing_beyond_the_store(device: str) -> str | None:
+def _nothing_beyond_the_store(device: str, *, coded: bool) -> str | None:
     """Let the last rows run past the capacity: they are not stored, nor is anything else."""
-    inputs = prep_case(6, (3, 1), tree=False).draw(5, device)
+    inputs = prep_case(6, (3, 1), tree=False, coded=coded).draw(5, device)
     capacity = inputs["cos"].shape[0]
     inputs["start"].fill_(capacity - 4)
-    keys, values, out = _fresh(inputs)
-    around = keys.new_full((2, 3, *keys.shape[1:]), math.nan)
-    around[:, 1:2] = torch.stack((keys, values))
+    keys, _, out = _fresh(inputs)
+    around = without_numbers(keys.new_empty((2, 3, *keys.shape[1:])))
     prepare(inputs, around[0, 1:2], around[1, 1:2], out)
-    if not bool(around[:, ::2].isnan().all()):
+    if not bool(around[:, ::2].float().isnan().all()):
         return "a row past the capacity was stored in another head's slots"
-    kept = around[:, 1, capacity - 4 :]
+    kept = around[:, 1, capacity - 4 :].float()
     return None if not bool(kept.isnan().any()) else "a row within the capacity was not stored"
 
 
-def _captured_rounds_differ(device: str) -> str | None:
+def _captured_rounds_differ(device: str, *, coded: bool) -> str | None:
     """Replay one graph with other rows, starts and depths."""
-    inputs = prep_case(16, (24, 4)).draw(6, device)
+    inputs = prep_case(16, (24, 4), coded=coded).draw(6, device)
     replayed = _fresh(inputs)
     graph = capture([lambda: prepare(inputs, *replayed)])
     for seed in range(4):
-        again = prep_case(16, (24, 4)).draw(seed, device)
+        again = prep_case(16, (24, 4), coded=coded).draw(seed, device)
         for name in ("q", "k", "v", "depths"):
             inputs[name].copy_(again[name])
         inputs["start"].fill_(11 * seed)
         eager = _fresh(inputs)
         prepare(inputs, *eager)
         for tensor in replayed:
-            tensor.fill_(math.nan)
+            tensor.copy_(without_numbers(tensor))
         graph.replay()
         for got, want, axes in zip(replayed, eager, (STORE, STORE, HEADS), strict=True):
             if fault := different_bits(got, want, axes):
@@ -137,9 +139,9 @@ def _captured_rounds_differ(device: str) -> str | None:
     return None
 
 
-def _overlap_differs(device: str) -> str | None:
+def _overlap_differs(device: str, *, coded: bool) -> str | None:
     """Compare two calls, the second of the first's result, with and without overlap."""
-    inputs = prep_case(16, (4, 4)).draw(7, device)
+    inputs = prep_case(16, (4, 4), coded=coded).draw(7, device)
     stores = _fresh(inputs)
     second = inputs | {"k": stores[2].flatten(1)}
     results = _fresh(inputs)
@@ -154,7 +156,7 @@ def _overlap_differs(device: str) -> str | None:
     for how, call in (("eager", lambda: two(overlap=True)), ("in a graph", graph.replay)):
         for _ in range(20):
             for tensor in (*stores, *results):
-                tensor.fill_(math.nan)
+                tensor.copy_(without_numbers(tensor))
             call()
             for got, want, axes in zip(results, wanted, (STORE, STORE, HEADS), strict=True):
                 if fault := different_bits(got, want, axes):
@@ -162,12 +164,27 @@ def _overlap_differs(device: str) -> str | None:
     return None
 
 
+def _codes_hide_what_is_not_finite(device: str) -> str | None:
+    """Store values that are infinite, no number and beyond the largest code."""
+    inputs = prep_case(1, (2, 2), tree=False, coded=True).draw(8, device)
+    largest = float(inputs["value_scales"][0]) * E4M3_MAX
+    given = torch.tensor([math.inf, -math.inf, math.nan, 2e4, -2e4], device=device)
+    inputs["v"][0, :5] = given.bfloat16()
+    keys, values, out = _fresh(inputs)
+    prepare(inputs, keys, values, out)
+    stored = widened(keys, values, scales_of(inputs))[1][0, int(inputs["start"]), :5].tolist()
+    if not all(math.isnan(one) for one in stored[:3]) or stored[3:] != [largest, -largest]:
+        return f"{given.tolist()} are stored as {stored}, not as three NaN and +-{largest}"
+    return None
+
+
 LAWS = (
-    Law("a prepared row is the row alone, in its slot alone", _rows_differ_alone),
-    Law("a prepared prefill is single rows in order", _prefill_differs_from_steps),
-    Law("a key head has the bits of a query head", _keys_differ_from_queries),
-    Law("prepared slices have the bits of contiguous rows", _strided_rows_differ),
-    Law("nothing is stored beyond the capacity", _nothing_beyond_the_store),
-    Law("one graph prepares every round", _captured_rounds_differ, cuda_only=True),
-    Law("preparation overlaps without changing a bit", _overlap_differs, cuda_only=True),
+    *for_both("a prepared row is the row alone, in its slot alone", _rows_differ_alone),
+    *for_both("a prepared prefill is single rows in order", _prefill_differs_from_steps),
+    *for_both("a key head has the bits of a query head", _keys_differ_from_queries),
+    *for_both("prepared slices have the bits of contiguous rows", _strided_rows_differ),
+    *for_both("nothing is stored beyond the capacity", _nothing_beyond_the_store),
+    *for_both("one graph prepares every round", _captured_rounds_differ, cuda_only=True),
+    *for_both("preparation overlaps without changing a bit", _overlap_differs, cuda_only=True),
+    Law("what is not finite is stored as no number", _codes_hide_what_is_not_finite),
 )

@@ -20,22 +20,28 @@ POSITIONS, START = 4096, 1000
 TURNED = 64
 """Dimensions of a head that are rotated: a quarter of 256 in every Qwen3.5 to 3.8 model."""
 
-SHARED = ("q_norm", "k_norm", "cos", "sin", "start", "depths")
+SHARED = ("q_norm", "k_norm", "cos", "sin", "start", "depths", "key_scales", "value_scales")
 """What an engine has once for all layers, or reads in every one: the rotation, the tree."""
 
 
 def timed_prep(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
-    """Return the preparation of a model's attention, for a number of tokens."""
+    """Return the preparation of a model's attention, for a number of tokens and either store."""
+    return tuple(_problem(sizes, rows, coded=coded) for coded in (False, True))
+
+
+def _problem(sizes: ModelSizes, rows: int, *, coded: bool) -> Problem:
     heads, width = (sizes.num_heads, sizes.num_kv_heads), sizes.head_dim
     positions = START + max(rows, POSITIONS)
     case = prep_case(
         rows, heads, width=width, turned=TURNED, start=START, positions=positions,
-        tree=rows <= MAX_VERIFY_ROWS, interpreted=False,
+        tree=rows <= MAX_VERIFY_ROWS, coded=coded, interpreted=False,
     )  # fmt: skip
     # a head is read and written, its gates are not; a value too; two rows of angles a token.
     num_bytes = 2 * rows * (2 * (heads[0] + 2 * heads[1]) * width + 2 * TURNED)
-    problem = Problem(
-        name="query, key and value",
+    if coded:
+        num_bytes -= rows * 2 * heads[1] * width
+    return Problem(
+        name="query, key and value" + (", e4m3" if coded else ""),
         op="attention_prep",
         rows=rows,
         sizes={"H": heads[0], "G": heads[1], "D": width},
@@ -45,7 +51,6 @@ def timed_prep(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
         bar=BAR,
         peers=(library_copy(num_bytes),),
     )
-    return (problem,)
 
 
 def _calls(

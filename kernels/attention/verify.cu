@@ -5,10 +5,12 @@
 // heads of each row are rows of the same products, so memory is read once. Tiles of 64 positions:
 //
 //   scores   q k, a chain of 16 instructions over D; one for each (16 rows, 8 positions)
-//   top      largest score of a row so far, times D^-0.5 log2 e: exact, in any order
+//   top      largest score of a row so far, times D^-0.5 log2 e: exact, in any order; of codes the
+//            scale of the keys is in that factor
 //   weights  2^(score - top), rounded to bf16
 //   sums     of values, and of the weights themselves (a column of ones): chains over positions,
-//            16 to an instruction, scaled when the top moves
+//            16 to an instruction, scaled when the top moves; at the end of a chunk those of codes
+//            take the scale of the values
 //
 // Which warp computes what, and how many rows there are, changes no order, so a row has the bits
 // that it has alone. A position stands at the same place of the same instruction whether its key is
@@ -25,15 +27,31 @@ __device__ __forceinline__ void copy_16(unsigned to, const void* from, bool ther
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
 }
 
-// Bring the queries of the block's rows: row r * SHARE + h of the matrix unit is head h of row r.
+__device__ __forceinline__ void store_16(unsigned to, const uint4& four) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(four.x), "r"(four.y), "r"(four.z), "r"(four.w)
+               : "memory");
+}
+
+// Bring the queries of the block's rows: row r * SHARE + h of the matrix unit is head h of row r. Their
+// columns lie as those of the keys come (verify_stored.cuh): of 16 of codes, the first two of each
+// four, then the others.
 __device__ __forceinline__ void fetch_queries(const Problem& p, const Rows& rows, unsigned q) {
+  constexpr int COLUMNS = 16 / KV_BYTES;  // taken at a time
 #pragma unroll
-  for (int i = threadIdx.x; i < BLOCK_ROWS * (D / 8); i += WORKERS) {
-    const int row = i / (D / 8), column = i % (D / 8);
+  for (int i = threadIdx.x; i < BLOCK_ROWS * (D / COLUMNS); i += WORKERS) {
+    const int row = i / (D / COLUMNS), column = i % (D / COLUMNS) * COLUMNS;
     const bool there = row_of(row) < rows.count;
     const __nv_bfloat16* const from = p.q + static_cast<long long>(rows.row0 + (there ? row_of(row) : 0)) * p.q_stride +
-                                      (rows.group * SHARE + row % SHARE) * D + column * 8;
-    copy_16(q + row * Q_BYTES + column * 16, from, there);
+                                      (rows.group * SHARE + row % SHARE) * D + column;
+    const unsigned to = q + row * Q_BYTES + column * 2;
+    if constexpr (KV_BYTES == 2) {
+      copy_16(to, from, there);
+    } else {
+      const uint4 none = {0, 0, 0, 0}, *const both = reinterpret_cast<const uint4*>(from);
+      const uint4 a = there ? both[0] : none, b = there ? both[1] : none;
+      store_16(to, {a.x, a.z, b.x, b.z});
+      store_16(to + 16, {a.y, a.w, b.y, b.w});
+    }
   }
 }
 
@@ -86,6 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   asm volatile("cp.async.wait_all;" ::: "memory");
   const bool chain = meet_all(in_order);
   const Tail tail = {shared + PATHS_AT, depths, at + ZERO_AT};
+  const float factor = KV_BYTES == 2 ? p.factor : __fmul_rn(p.factor, p.key_scales[rows.group]);
 
   // Where this warp's scores are: rows m0 * 16 on, positions n0 * 8 on.
   const int m0 = warp / SCORE_N * MT, column = warp % SCORE_N, n0 = column * NT;
@@ -143,15 +162,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
           float most = maxima[row];
 #pragma unroll
           for (int i = 1; i < SCORE_N; ++i) most = fmaxf(most, maxima[i * BLOCK_ROWS + row]);
-          const float before = top[m][half], now = fmaxf(before, __fmul_rn(most, p.factor));
+          const float before = top[m][half], now = fmaxf(before, __fmul_rn(most, factor));
           const float offset = now == -CUDART_INF_F ? 0.0f : now;
           top[m][half] = now;
           if (column == 0 && t == 0) scales[row] = exp2_of(before - offset);
 #pragma unroll
           for (int n = 0; n < NT; ++n) {
             // rounded apart, as the top was: of huge scores a fused product leaves a huge rest
-            const float x = exp2_of(__fsub_rn(__fmul_rn(scores[m][n][2 * half], p.factor), offset));
-            const float y = exp2_of(__fsub_rn(__fmul_rn(scores[m][n][2 * half + 1], p.factor), offset));
+            const float x = exp2_of(__fsub_rn(__fmul_rn(scores[m][n][2 * half], factor), offset));
+            const float y = exp2_of(__fsub_rn(__fmul_rn(scores[m][n][2 * half + 1], factor), offset));
             *reinterpret_cast<__nv_bfloat162*>(shared + P_AT + row * P_BYTES + (n0 + n) * 16 + t * 4) =
                 __floats2bfloat162_rn(x, y);
           }
@@ -174,6 +193,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     int first = g;
     asm volatile("" : "+r"(first));
     const long long partial = static_cast<long long>(chunk.number) * p.rows * p.heads;
+    const float value_scale = KV_BYTES == 2 ? 1.0f : p.value_scales[rows.group];
     auto place_of = [&](int matrix_row) {
       return partial + (rows.row0 + row_of(matrix_row)) * p.heads + rows.group * SHARE + matrix_row % SHARE;
     };
@@ -183,11 +203,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       for (int half = 0; half < 2; ++half) {
         const int row = m * 16 + half * 8 + first;
         if (row_of(row) >= rows.count) continue;
-        float* const into = p.sums + place_of(row) * D + warp * V_TILES * 8 + 2 * t;
-#pragma unroll
-        for (int n = 0; n < V_TILES; ++n)
-          *reinterpret_cast<float2*>(into + n * 8) =
-              make_float2(sums.values[m][n][2 * half], sums.values[m][n][2 * half + 1]);
+        store_sums(p.sums + place_of(row) * D + warp * V_TILES * 8, sums.values[m], half, t, value_scale);
         if (m == warp && t == 0) p.weights[place_of(row)] = sums.weights[2 * half];
       }
 #pragma unroll

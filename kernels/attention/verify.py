@@ -6,6 +6,7 @@ CUDA tensors go to verify.cu and combine.cu, CPU tensors to the torch reference,
 import torch
 
 from kernels.attention import verify_launch
+from kernels.attention.kv_codes import KV_DTYPES, KvScales, expect_scales, widened
 from kernels.attention.reference import attention_reference, gate_reference
 from kernels.attention.verify_launch import scratch_elements
 from kernels.attention.verify_tile import HEAD_DIM, MAX_ROWS, VerifyTile
@@ -25,6 +26,7 @@ def attention_verify(
     paths: torch.Tensor,
     *,
     max_context: int,
+    scales: KvScales | None = None,
     out: torch.Tensor | None = None,
     scratch: torch.Tensor | None = None,
     overlap: bool = False,
@@ -39,10 +41,10 @@ def attention_verify(
     Args:
         q: bf16 [T, H, 256], T from 1 to 32, normed and rotated; heads contiguous, 16-byte aligned,
             any row stride that is a multiple of 8.
-        keys: bf16 [G, S, 256], S slots of one layer, normed and rotated; slots contiguous, 16-byte
-            aligned, any head stride that is a multiple of 8. Slots that no row attends to are never
-            read, whatever they hold.
-        values: bf16 [G, S, 256], likewise.
+        keys: bf16 or e4m3 codes [G, S, 256], S slots of one layer, normed and rotated; slots
+            contiguous, 16-byte aligned, any head stride that is a multiple of 16 bytes. Slots that
+            no row attends to are never read, whatever they hold.
+        values: bf16 or e4m3 [G, S, 256], as keys.
         gate: bf16 [T, H, 256], any row and head strides.
         start: int32 [1] on the device: committed positions. With `overlap`, it and the committed
             keys and values were written before the kernel before this one began.
@@ -50,6 +52,7 @@ def attention_verify(
         paths: int32 [T or more, 32] on the device, contiguous.
         max_context: upper bound of start + T: launches that many positions' chunks. Those that
             are empty cost an early return and change nothing. A row that outgrows it is NaN.
+        scales: of a store of codes; None for BF16.
         out: bf16 [T, H * 256] to write into, any row stride. None allocates.
         scratch: fp32, at least `scratch_elements(T, H, max_context)`, for partial results. None
             allocates. Two calls in flight at one time need one each.
@@ -68,7 +71,11 @@ def attention_verify(
         softmax in tiles of 64 positions, weights 2^(score - top) rounded to bf16, both for the
         values and for their own sum; fp32 sums; chunks merged in a fixed order (combine.cu). The
         bits of a row follow from its path alone: not from T, the other rows, the tile or
-        max_context. CPU: `attention_reference` for each row alone, with its rounding points.
+        max_context. Codes are widened to bf16, exactly; the scale of the keys, a power of two,
+        multiplies the fp32 factor of the scores, that of the values the fp32 sums of a chunk: exact
+        both, so the bits are those of the widened values in BF16 (`kv_codes.widened`), columns of
+        the scores in the order of `kv_codes.COLUMN_ORDER`. CPU: `attention_reference` for each row
+        alone over widened keys and values, with its rounding points.
 
     Side effects:
         Two launches on the current stream; safe in graph capture when `out` and `scratch` are
@@ -81,8 +88,8 @@ def attention_verify(
     name = "attention_verify"
     axes = Axes(name)
     axes.tensor("q", q, ("T", "H", "D"), BF16, "pass the queries of attention_prep")
-    axes.tensor("keys", keys, ("G", "S", "D"), BF16, "pass one layer's keys")
-    axes.tensor("values", values, ("G", "S", "D"), BF16, "pass one layer's values")
+    axes.tensor("keys", keys, ("G", "S", "D"), KV_DTYPES, "pass one layer's keys")
+    axes.tensor("values", values, ("G", "S", "D"), KV_DTYPES, "pass one layer's values")
     axes.tensor("gate", gate, ("T", "H", "D"), BF16, "pass the gate half of the q product")
     axes.tensor("start", start, ("1",), INT32, "pass the engine's device scalar")
     if out is None:
@@ -91,10 +98,11 @@ def attention_verify(
     axes.same_device(
         q=q, keys=keys, values=values, gate=gate, start=start, depths=depths, paths=paths, out=out
     )
+    expect_scales(name, keys, values, scales)
     _expect_tables(depths, paths, axes["T"])
     _expect_heads(q, keys, values, out)
     if not q.is_cuda:
-        return _on_cpu(q, keys, values, gate, start, depths, paths, out)
+        return _on_cpu(q, keys, values, scales, gate, start, depths, paths, out)
     if axes["T"] == 0:
         return out
     needed = scratch_elements(axes["T"], axes["H"], max_context)
@@ -107,7 +115,7 @@ def attention_verify(
         )
     verify_launch.launch(
         q, keys, values, gate, start, depths, paths, out, scratch,
-        max_context=max_context, tile=tile, overlap=overlap,
+        scales=scales, max_context=max_context, tile=tile, overlap=overlap,
     )  # fmt: skip
     return out
 
@@ -158,7 +166,8 @@ def _expect_readable(q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, 
             f"kernel is written for D = {HEAD_DIM} and at most 16"
         )
     for name, tensor in (("q", q), ("keys", keys), ("values", values)):
-        if tensor.data_ptr() % 16 or tensor.stride(1) != HEAD_DIM or tensor.stride(0) % 8:
+        step = tensor.stride(0) * tensor.itemsize
+        if tensor.data_ptr() % 16 or tensor.stride(1) != HEAD_DIM or step % 16:
             raise ValueError(
                 f"attention_verify: {name} must have rows of {HEAD_DIM} side by side, 16-byte "
                 f"aligned, got strides {list(tensor.stride())} at {tensor.data_ptr():#x}; "
@@ -170,6 +179,7 @@ def _on_cpu(
     q: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
+    scales: KvScales | None,
     gate: torch.Tensor,
     start: torch.Tensor,
     depths: torch.Tensor,
@@ -178,6 +188,7 @@ def _on_cpu(
 ) -> torch.Tensor:
     """Compute with torch: each row in products of its own, over the keys of its path in order."""
     first = int(start)
+    keys, values = widened(keys, values, scales)
     for row in range(q.shape[0]):
         own = first + paths[row, : int(depths[row]) + 1].long()
         k, v = (torch.cat((store[:, :first], store[:, own]), 1) for store in (keys, values))

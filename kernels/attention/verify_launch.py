@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from kernels.attention.chunks import num_chunks
+from kernels.attention.kv_codes import KvScales
 from kernels.attention.verify_tile import (
     HEAD_DIM,
     UNIT,
@@ -23,7 +24,8 @@ from kernels.common import nvrtc
 from kernels.common.nvrtc import CudaKernel, Launch, TensorMap
 
 COMBINE_THREADS, STRANDS = 512, 8
-BOX_COLUMNS = 64
+BOX_BYTES = 128
+"""Side by side in a fill of the ring: what the engine swizzles."""
 
 
 class VerifyArguments(ctypes.Structure):
@@ -34,6 +36,8 @@ class VerifyArguments(ctypes.Structure):
         ("start", ctypes.c_void_p),
         ("depths", ctypes.c_void_p),
         ("paths", ctypes.c_void_p),
+        ("key_scales", ctypes.c_void_p),
+        ("value_scales", ctypes.c_void_p),
         ("sums", ctypes.c_void_p),
         ("tops", ctypes.c_void_p),
         ("weights", ctypes.c_void_p),
@@ -91,6 +95,7 @@ def launch(
     out: torch.Tensor,
     scratch: torch.Tensor,
     *,
+    scales: KvScales | None,
     max_context: int,
     tile: VerifyTile | None,
     overlap: bool,
@@ -98,7 +103,7 @@ def launch(
     """Launch both kernels on the current stream; shapes are those of `attention_verify`."""
     rows, heads = q.shape[:2]
     groups, device = keys.shape[0], q.get_device()
-    plan = _plan(rows, heads, groups, max_context, tile, overlap, device)
+    plan = _plan(rows, heads, groups, max_context, keys.itemsize, tile, overlap, device)
     partials = plan.chunks * rows * heads
     sums = scratch.data_ptr()
     tops = sums + 4 * partials * HEAD_DIM
@@ -106,8 +111,10 @@ def launch(
     plan.verify.launch(
         plan.verify_shape,
         VerifyArguments(
-            q.data_ptr(), start.data_ptr(), depths.data_ptr(), paths.data_ptr(), sums, tops,
-            weights, q.stride(0), rows, heads, groups, plan.row_groups.rows,
+            q.data_ptr(), start.data_ptr(), depths.data_ptr(), paths.data_ptr(),
+            None if scales is None else scales.keys.data_ptr(),
+            None if scales is None else scales.values.data_ptr(),
+            sums, tops, weights, q.stride(0), rows, heads, groups, plan.row_groups.rows,
             plan.row_groups.number, plan.bins, plan.chunks, HEAD_DIM**-0.5 * math.log2(math.e),
         ),
         store_map(keys),
@@ -142,6 +149,7 @@ def _plan(
     heads: int,
     groups: int,
     max_context: int,
+    kv_bytes: int,
     tile: VerifyTile | None,
     overlap: bool,
     device: int,
@@ -149,8 +157,9 @@ def _plan(
     """Work out both launches once: in a round the host has some 10 us for each."""
     share, capability = heads // groups, family(torch.cuda.get_device_capability(device))
     parts = row_groups(rows, share, capability)
-    tile = default(parts.rows, share, capability, max_context) if tile is None else tile
-    _expect_tile(tile, parts, share, capability)
+    if tile is None:
+        tile = default(parts.rows, share, capability, max_context, kv_bytes)
+    _expect_tile(tile, parts, share, capability, kv_bytes)
     chunks = num_chunks(max_context)
     num_sms = int(torch.cuda.get_device_properties(device).multi_processor_count)
     streams = groups * parts.number
@@ -173,7 +182,7 @@ def _plan(
 
 def store_map(store: torch.Tensor) -> TensorMap:
     """Describe a store [G, S, D] to the copy engine, once for each place in memory."""
-    key = (store.data_ptr(), store.shape, store.stride())
+    key = (store.data_ptr(), store.dtype, store.shape, store.stride())
     found = _maps.get(key)
     if found is None:
         found = _maps[key] = _described(store)
@@ -181,17 +190,22 @@ def store_map(store: torch.Tensor) -> TensorMap:
 
 
 def _described(store: torch.Tensor) -> TensorMap:
-    """Boxes of 32 slots of one head, in blocks of 64 columns, swizzled for loads of matrices."""
+    """Boxes of 32 slots of one head, in blocks of 128 bytes, swizzled for loads of matrices."""
     driver = import_module("cuda.bindings.driver")
     wide, narrow = driver.cuuint64_t, driver.cuuint32_t
+    kinds = driver.CUtensorMapDataType
     groups, slots, width = store.shape
+    size = store.itemsize
+    columns = BOX_BYTES // size
     error, described = driver.cuTensorMapEncodeTiled(
-        driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+        kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+        if size == 2
+        else kinds.CU_TENSOR_MAP_DATA_TYPE_UINT8,
         4,
         store.data_ptr(),
-        [wide(BOX_COLUMNS), wide(slots), wide(width // BOX_COLUMNS), wide(groups)],
-        [wide(2 * width), wide(2 * BOX_COLUMNS), wide(2 * store.stride(0))],
-        [narrow(BOX_COLUMNS), narrow(UNIT), narrow(width // BOX_COLUMNS), narrow(1)],
+        [wide(columns), wide(slots), wide(width // columns), wide(groups)],
+        [wide(size * width), wide(BOX_BYTES), wide(size * store.stride(0))],
+        [narrow(columns), narrow(UNIT), narrow(width // columns), narrow(1)],
         [narrow(1), narrow(1), narrow(1), narrow(1)],
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
@@ -246,9 +260,13 @@ def _source(kernel: str) -> str:
     return nvrtc.read_source(Path(__file__).with_name(f"{kernel}.cu"))
 
 
-def _expect_tile(tile: VerifyTile, parts: RowGroups, share: int, capability: Capability) -> None:
-    if tile.m_tiles * 16 < parts.rows * share or not tile.fits(capability):
+def _expect_tile(
+    tile: VerifyTile, parts: RowGroups, share: int, capability: Capability, kv_bytes: int
+) -> None:
+    holds = tile.m_tiles * 16 >= parts.rows * share and tile.kv_bytes == kv_bytes
+    if not holds or not tile.fits(capability):
         raise ValueError(
             f"attention_verify: {tile} does not fit {parts.rows} rows of {share} heads on "
-            f"sm_{capability}; take kernels.attention.verify_tile.default"
+            f"sm_{capability} and numbers of {kv_bytes} bytes; take "
+            "kernels.attention.verify_tile.default"
         )

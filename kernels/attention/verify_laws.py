@@ -7,6 +7,8 @@ from dataclasses import replace
 import torch
 
 from kernels.attention.compact import attention_compact
+from kernels.attention.kv_cases import for_both, scales_of, slots_of, without_numbers
+from kernels.attention.kv_codes import COLUMN_ORDER, widened
 from kernels.attention.verify import attention_verify
 from kernels.attention.verify_launch import family
 from kernels.attention.verify_problems import (
@@ -25,7 +27,9 @@ from kernels.common.family import Law
 
 ROWS = ("T", "HD")
 
-NUM_TREES = 200
+NUM_TREES = {False: 200, True: 60}
+"""Of a BF16 store, and of codes, which take the same paths through the same kernel."""
+
 TREE_STARTS = (0, 1, 31, 40, 63, 64, 100, 127, 1000, 1015, 1023, 2030, 2047)
 
 
@@ -38,18 +42,19 @@ def _called(
     names = ("q", "keys", "values", "gate", "start", "depths", "paths")
     reached = inputs["keys"].shape[1] + MAX_ROWS if max_context is None else max_context
     return attention_verify(
-        *(inputs[name] for name in names), max_context=reached, out=out, tile=tile
-    )
+        *(inputs[name] for name in names), max_context=reached, scales=scales_of(inputs), out=out,
+        tile=tile,
+    )  # fmt: skip
 
 
-def _trees_differ(device: str) -> str | None:
+def _trees_differ(device: str, *, coded: bool) -> str | None:
     """Compare every row of random trees with its single step."""
     few = device == "cpu"
-    for seed in range(6 if few else NUM_TREES):
+    for seed in range(6 if few else NUM_TREES[coded]):
         chosen = random.Random(seed)
         rows, start = chosen.randrange(2, 6 if few else 33), chosen.choice(TREE_STARTS)
         heads = 6 if seed % 3 else 4
-        case = verify_case(rows, start, heads=heads, groups=1, tree=seed)
+        case = verify_case(rows, start, heads=heads, groups=1, tree=seed, coded=coded)
         inputs = case.draw(seed, device)
         together = _called(inputs)
         apart = torch.cat([_called(single_step(inputs, row)) for row in range(rows)])
@@ -58,13 +63,14 @@ def _trees_differ(device: str) -> str | None:
     return None
 
 
-def _later_rows_reach_earlier_ones(device: str) -> str | None:
+def _later_rows_reach_earlier_ones(device: str, *, coded: bool) -> str | None:
     """Put NaN and infinity into one row's own key and value: only rows on its path may change."""
+    infinite = () if coded else (("values", torch.inf),)  # no code is infinite
     for tree in (None, 3):
-        case = verify_case(5, 40, heads=6, groups=1, tree=tree)
+        case = verify_case(5, 40, heads=6, groups=1, tree=tree, coded=coded)
         inputs = case.draw(7, device)
         clean = _called(inputs)
-        for name, value in (("keys", torch.nan), ("values", torch.nan), ("values", torch.inf)):
+        for name, value in (("keys", torch.nan), ("values", torch.nan), *infinite):
             spoiled = {**inputs, name: inputs[name].clone()}
             spoiled[name][:, 40 + 3] = value
             got = _called(spoiled)
@@ -76,10 +82,10 @@ def _later_rows_reach_earlier_ones(device: str) -> str | None:
     return None
 
 
-def _compacted_differs(device: str) -> str | None:
+def _compacted_differs(device: str, *, coded: bool) -> str | None:
     """Compare a step behind a compacted path with the same step behind the path laid by hand."""
     for seed in (1, 2, 5):
-        case = verify_case(9, 61, heads=6, groups=1, tree=seed)
+        case = verify_case(9, 61, heads=6, groups=1, tree=seed, coded=coded)
         inputs = case.draw(seed, device)
         plan = plan_of(9, seed)
         row = max(range(9), key=lambda one: plan.depths[one])
@@ -99,15 +105,15 @@ def _compacted_differs(device: str) -> str | None:
     return None
 
 
-def _tile_changes_bits(device: str) -> str | None:
+def _tile_changes_bits(device: str, *, coded: bool) -> str | None:
     """Compare other tiles with the default: more 16-row tiles, shorter and longer rings."""
     capability = family(torch.cuda.get_device_capability(device))
-    for case in _swept():
+    for case in _swept(coded):
         inputs = case.draw(3, device)
         expected = _called(inputs)
         share = case.sizes["H"] // case.sizes["G"]
         parts = row_groups(case.sizes["T"], share, capability)
-        for tile in _others(default(parts.rows, share, capability, 4096)):
+        for tile in _others(default(parts.rows, share, capability, 4096, inputs["keys"].itemsize)):
             if not tile.fits(capability):
                 continue
             if fault := different_bits(_called(inputs, tile), expected, ROWS):
@@ -118,22 +124,22 @@ def _tile_changes_bits(device: str) -> str | None:
 def _others(tile: VerifyTile) -> Iterator[VerifyTile]:
     yield replace(tile, units=3)
     yield replace(tile, units=5)
-    yield VerifyTile(tile.m_tiles, 6, 2)
-    yield VerifyTile(min(tile.m_tiles + 1, 6), 4, 1)
-    yield VerifyTile(6, 4, 1)
+    yield replace(tile, units=6, per_sm=2)
+    yield replace(tile, m_tiles=min(tile.m_tiles + 1, 6), units=4, per_sm=1)
+    yield replace(tile, m_tiles=6, units=4, per_sm=1)
 
 
-def _swept() -> tuple[Case, ...]:
+def _swept(coded: bool) -> tuple[Case, ...]:
     return (
-        verify_case(1, 1100),
-        verify_case(5, 2040, heads=6, groups=1, tree=9),
-        verify_case(16, 1020, heads=6, groups=1),
+        verify_case(1, 1100, coded=coded),
+        verify_case(5, 2040, heads=6, groups=1, tree=9, coded=coded),
+        verify_case(16, 1020, heads=6, groups=1, coded=coded),
     )
 
 
-def _class_changes_bits(device: str) -> str | None:
+def _class_changes_bits(device: str, *, coded: bool) -> str | None:
     """Compare context classes, and see a context that outgrew its class."""
-    for case in _swept():
+    for case in _swept(coded):
         inputs = case.draw(4, device)
         expected = _called(inputs)
         for larger in (4096, 40_000, 262_144):
@@ -144,9 +150,10 @@ def _class_changes_bits(device: str) -> str | None:
     return None
 
 
-def _overlap_differs(device: str) -> str | None:
+def _overlap_differs(device: str, *, coded: bool) -> str | None:
     """Compare two calls, the second's queries the first's result, with overlap and in a graph."""
-    for case in (verify_case(1, 1000), verify_case(16, 1000), verify_case(7, 300, tree=4)):
+    for rows, start, tree in ((1, 1000, None), (16, 1000, None), (7, 300, 4)):
+        case = verify_case(rows, start, tree=tree, coded=coded)
         inputs = case.draw(5, device)
         shape = inputs["q"].shape
         first, second = (torch.empty(shape, dtype=torch.bfloat16, device=device) for _ in range(2))
@@ -173,14 +180,13 @@ def _overlap_differs(device: str) -> str | None:
     return None
 
 
-def _strides_differ(device: str) -> str | None:
+def _strides_differ(device: str, *, coded: bool) -> str | None:
     """Compare views of fused products and of a larger store with contiguous copies."""
-    case = verify_case(3, 70, heads=8, groups=2, tree=2)
+    case = verify_case(3, 70, heads=8, groups=2, tree=2, coded=coded)
     inputs = case.draw(6, device)
     rows, heads, width = inputs["q"].shape
     fused = torch.stack((inputs["q"], inputs["gate"]), 2).flatten(2)  # per head: query, then gate
-    wide = torch.full((2, heads // 4, 2 * case.sizes["S"], width), torch.nan, dtype=fused.dtype)
-    wide = wide.to(device)
+    wide = without_numbers(torch.stack((inputs["keys"], inputs["values"])).repeat(1, 1, 2, 1))
     for kind, name in enumerate(("keys", "values")):
         wide[kind, :, : case.sizes["S"]] = inputs[name]
     padded = torch.cat((inputs["q"].flatten(1), inputs["q"].flatten(1)), 1)
@@ -198,9 +204,9 @@ def _strides_differ(device: str) -> str | None:
     return different_bits(got, want, ROWS)
 
 
-def _chain_is_no_tree(device: str) -> str | None:
+def _chain_is_no_tree(device: str, *, coded: bool) -> str | None:
     """Compare a chain with the same rows behind a sibling, which takes the kernel's other path."""
-    case = verify_case(4, 62, heads=6, groups=1)
+    case = verify_case(4, 62, heads=6, groups=1, coded=coded)
     inputs = case.draw(8, device)
     expected = _called(inputs)
     # row 1 becomes a leaf beside the chain's second row, which moves one slot on
@@ -208,8 +214,8 @@ def _chain_is_no_tree(device: str) -> str | None:
     longer = {**inputs, **{name: inputs[name][order] for name in ("q", "gate")}}
     for name in ("keys", "values"):
         store = inputs[name].clone()
-        store[:, 62:67] = inputs[name][:, 62 + order]
-        store[:, 63] = 1.0
+        store[:, 62:67] = slots_of(inputs[name], 62 + order)
+        store[:, 63] = torch.ones_like(store[:, 63], dtype=torch.float32).to(store.dtype)
         longer[name] = store
     paths = torch.zeros(5, MAX_ROWS, dtype=torch.int32)
     for row, path in enumerate(((0,), (0, 1), (0, 2), (0, 2, 3), (0, 2, 3, 4))):
@@ -220,13 +226,33 @@ def _chain_is_no_tree(device: str) -> str | None:
     return different_bits(_called(longer)[kept], expected, ROWS)
 
 
+def _codes_differ_from_what_they_stand_for(device: str) -> str | None:
+    """Compare a store of codes with the BF16 store of their values, columns in the same order."""
+    for rows, start, tree in ((1, 1100, None), (5, 62, None), (6, 130, 3), (16, 1010, None)):
+        inputs = verify_case(rows, start, heads=8, groups=2, tree=tree, coded=True).draw(9, device)
+        scales = scales_of(inputs)
+        keys, values = widened(inputs["keys"], inputs["values"], scales)
+        plain = {name: one for name, one in inputs.items() if not name.endswith("_scales")}
+        plain |= {"keys": keys, "values": values}
+        if device == "cuda":
+            order = torch.tensor(COLUMN_ORDER, device=device)
+            for name in ("q", "keys"):
+                plain[name] = plain[name].unflatten(-1, (-1, 16))[..., order].flatten(-2)
+        if fault := different_bits(_called(inputs), _called(plain), ROWS):
+            return f"{rows} rows at {start}, tree {tree}: {fault}"
+    return None
+
+
 LAWS = (
-    Law("random trees are the single steps of their rows", _trees_differ),
-    Law("a chain has the bits of a branch of a tree", _chain_is_no_tree),
-    Law("what is not on a row's path does not reach it", _later_rows_reach_earlier_ones),
-    Law("a compacted path is a committed path", _compacted_differs),
-    Law("views have the bits of contiguous copies", _strides_differ),
-    Law("no tile of attention changes a bit", _tile_changes_bits, cuda_only=True),
-    Law("no context class changes a bit", _class_changes_bits, cuda_only=True),
-    Law("overlap changes no bit of attention, in a graph or out", _overlap_differs, cuda_only=True),
+    *for_both("random trees are the single steps of their rows", _trees_differ),
+    *for_both("a chain has the bits of a branch of a tree", _chain_is_no_tree),
+    *for_both("what is not on a row's path does not reach it", _later_rows_reach_earlier_ones),
+    *for_both("a compacted path is a committed path", _compacted_differs),
+    *for_both("views have the bits of contiguous copies", _strides_differ),
+    *for_both("no tile of attention changes a bit", _tile_changes_bits, cuda_only=True),
+    *for_both("no context class changes a bit", _class_changes_bits, cuda_only=True),
+    *for_both(
+        "overlap changes no bit of attention, in a graph or out", _overlap_differs, cuda_only=True
+    ),
+    Law("codes have the bits of what they stand for", _codes_differ_from_what_they_stand_for),
 )

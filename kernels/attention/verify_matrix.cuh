@@ -7,6 +7,11 @@ struct Matrix4 {
   unsigned v[4];
 };
 
+// b of an instruction: what a lane holds of sums 2t, 2t + 1, and of 2t + 8, 2t + 9.
+struct Operand {
+  unsigned low, high;
+};
+
 __device__ __forceinline__ Matrix4 load_matrices(unsigned address) {
   Matrix4 m;
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -27,11 +32,11 @@ __device__ __forceinline__ Matrix4 load_transposed(unsigned address) {
 
 // sum[16 x 8] += a[16 x 16] b[16 x 8], bf16 to fp32. Lane (g, t) holds columns 2t, 2t + 1 of rows g
 // and g + 8. An element's bits follow from its row of a, its column of b and its own sum.
-__device__ __forceinline__ void multiply_add(float (&sum)[4], const Matrix4& a, unsigned b0, unsigned b1) {
+__device__ __forceinline__ void multiply_add(float (&sum)[4], const Matrix4& a, const Operand& b) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                "{%0, %1, %2, %3};"
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-               : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b0), "r"(b1));
+               : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b.low), "r"(b.high));
 }
 
 // Address of a lane's row of a 16 x 16 operand a: rows by lane % 16, columns 8 on in the upper half.
@@ -48,5 +53,5 @@ struct UnitRow {
 };
 
 __device__ __forceinline__ UnitRow unit_row(unsigned unit, int row) {
-  return {unit + row * (BOX * 2), BOX_BYTES, row & 7};
+  return {unit + row * BOX_ROW, BOX_BYTES, row & 7};
 }

@@ -10,6 +10,7 @@ from itertools import pairwise
 import torch
 
 from kernels.attention.chunks import TILE, chunk_edges
+from kernels.attention.kv_cases import stand_for
 from kernels.attention.reference import gate_reference
 from kernels.common.case import Tensors
 
@@ -30,7 +31,7 @@ def model_verify(inputs: Tensors) -> Tensors:
         slots = torch.cat((torch.arange(start), own))
         share = heads // inputs["keys"].shape[0]
         k, v = (
-            inputs[name][:, slots].float().repeat_interleave(share, 0)
+            stand_for(inputs, name)[:, slots].float().repeat_interleave(share, 0)
             for name in ("keys", "values")
         )
         edges = chunk_edges(len(slots))

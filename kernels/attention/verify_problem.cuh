@@ -5,14 +5,16 @@
 #include <math_constants.h>
 
 // Compile-time choices, by `macros` of verify_tile.py: SHARE (query heads of a KV head), M_TILES (of
-// 16 rows of the matrix unit in a block), UNITS (of the ring), WARPS, MIN_BLOCKS, OVERLAP. None of
-// them changes a bit.
+// 16 rows of the matrix unit in a block), UNITS (of the ring), WARPS, MIN_BLOCKS, OVERLAP, none of
+// which changes a bit; and KV_BYTES (of a stored number: 2 for BF16, 1 for e4m3).
 
 constexpr int D = 256;         // of a head
 constexpr int UNIT = 32;       // slots of one fill of the ring
 constexpr int MAX_NODES = 32;  // rows of a verify
-constexpr int BOX = 64;        // columns side by side in a fill: 128 bytes, which the engine swizzles
-constexpr int BOX_BYTES = UNIT * BOX * 2;
+constexpr int BOX_ROW = 128;   // bytes side by side in a fill, which the engine swizzles in pieces of 16
+constexpr int BOX = BOX_ROW / KV_BYTES;  // columns of them
+constexpr int PIECE = 16 / KV_BYTES;     // columns of a piece
+constexpr int BOX_BYTES = UNIT * BOX_ROW;
 constexpr int UNIT_BYTES = D / BOX * BOX_BYTES;
 constexpr int Q_BYTES = 2 * D + 16;   // of a row, padded: eight rows of a matrix lie in different banks
 constexpr int P_BYTES = 2 * 64 + 16;  // of a row of weights, padded alike
@@ -39,6 +41,7 @@ constexpr int MAXIMA_AT = SCALES_AT + BLOCK_ROWS * 4;
 constexpr int Q_AT = MAXIMA_AT + SCORE_N * BLOCK_ROWS * 4;
 constexpr int P_AT = Q_AT + BLOCK_ROWS * Q_BYTES;
 
+static_assert(KV_BYTES == 1 || KV_BYTES == 2);
 static_assert(UNITS >= 3 && UNITS <= 16 && Q_AT % 16 == 0 && M_TILES <= WARPS);
 
 // What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
@@ -48,13 +51,15 @@ struct alignas(64) TensorMap {
 
 // `VerifyArguments` of verify_launch.py has the same fields in the same order. T = rows, H = heads.
 struct Problem {
-  const __nv_bfloat16* q;  // [T, H, D], row stride q_stride
-  const int* start;        // committed positions
-  const int* depths;       // [T]
-  const int* paths;        // [T, 32]
-  float* sums;             // [chunks, T * H, D]: of values, weighted
-  float* tops;             // [chunks, T * H]: largest score, times `factor`
-  float* weights;          // [chunks, T * H]: sum of weights
+  const __nv_bfloat16* q;     // [T, H, D], row stride q_stride
+  const int* start;           // committed positions
+  const int* depths;          // [T]
+  const int* paths;           // [T, 32]
+  const float* key_scales;    // [G]: what codes stand for, by KV head; null for BF16
+  const float* value_scales;  // [G]
+  float* sums;                // [chunks, T * H, D]: of values, weighted
+  float* tops;                // [chunks, T * H]: largest score, times `factor`
+  float* weights;             // [chunks, T * H]: sum of weights
   int q_stride, rows, heads, groups, group_rows, row_groups, bins, chunks;
   float factor;  // D^-0.5 log2 e
 };

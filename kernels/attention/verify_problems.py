@@ -12,6 +12,9 @@ from functools import cache
 import torch
 
 from kernels.attention.compact import attention_compact
+from kernels.attention.kv_cases import coded as coded_values
+from kernels.attention.kv_cases import scale_specs, scales_of, slots_of, without_numbers
+from kernels.attention.kv_codes import E4M3
 from kernels.attention.verify import attention_verify
 from kernels.attention.verify_tile import MAX_ROWS, VerifyTile
 from kernels.common import domain
@@ -60,6 +63,7 @@ def verify_case(
     width: int = 256,
     tree: int | None = None,
     values: Domain = domain.NORMAL,
+    coded: bool = False,
     cuda_only: bool = True,
 ) -> Case:
     """Make a case of attention_verify.
@@ -72,19 +76,23 @@ def verify_case(
         width: of a head.
         tree: seed of a random tree; None for the chain.
         values: domain of queries, keys, values and gates.
+        coded: keys and values are e4m3 codes.
         cuda_only: too large for a CPU.
     """
     plan = plan_of(rows, tree)
     bf16, used = torch.bfloat16, start + rows
-    store = _store(values, used)
+    store = _store(coded_values(values) if coded else values, used)
+    kind, scales = (E4M3, scale_specs(values)) if coded else (bf16, ())
+    shape = "chain" if tree is None else f"tree {tree}"
     return Case(
         op="attention_verify",
         sizes={"T": rows, "start": start, "H": heads, "G": groups, "D": width,
                "S": used + SPARE_SLOTS, "HD/1": heads * width, "1/1": 1, "M/1": MAX_ROWS},
         inputs=(
             TensorSpec("q", ("T", "H", "D"), bf16, values),
-            TensorSpec("keys", ("G", "S", "D"), bf16, store),
-            TensorSpec("values", ("G", "S", "D"), bf16, store),
+            TensorSpec("keys", ("G", "S", "D"), kind, store),
+            TensorSpec("values", ("G", "S", "D"), kind, store),
+            *scales,
             TensorSpec("gate", ("T", "H", "D"), bf16, values),
             TensorSpec("start", ("1/1",), torch.int32, _given("start", torch.tensor([start]))),
             TensorSpec("depths", ("T",), torch.int32, _given("depths", _depths(plan))),
@@ -94,14 +102,16 @@ def verify_case(
         tolerance=TOLERANCE,
         interpreted=False,
         cuda_only=cuda_only,
-        note="chain" if tree is None else f"tree {tree}",
+        note=f"{shape} e4m3" if coded else shape,
     )  # fmt: skip
 
 
-def compact_case(rows: int, start: int, *, layers: int = 3, groups: int = 4) -> Case:
-    """Make a case of attention_compact, whose outputs are copies of the stores, moved."""
+def compact_case(
+    rows: int, start: int, *, layers: int = 3, groups: int = 4, coded: bool = False
+) -> Case:
+    """Make a case of attention_compact, whose outputs are the stores moved, codes as bf16."""
     bf16 = torch.bfloat16
-    store = replace(domain.NORMAL, period=PERIOD)
+    kind, store = E4M3 if coded else bf16, replace(domain.NORMAL, period=PERIOD)
     path = plan_of(MAX_ROWS, 1).paths[-1][:rows]
     taken = torch.tensor([*path, *[0] * (MAX_ROWS - len(path))])
     axes = ("L", "G", "S", "D")
@@ -110,8 +120,8 @@ def compact_case(rows: int, start: int, *, layers: int = 3, groups: int = 4) -> 
         sizes={"L": layers, "G": groups, "S": start + MAX_ROWS + 1, "D": 256, "P": MAX_ROWS,
                "start": start, "num": len(path), "1/1": 1},
         inputs=(
-            TensorSpec("keys", axes, bf16, store),
-            TensorSpec("values", axes, bf16, store),
+            TensorSpec("keys", axes, kind, store),
+            TensorSpec("values", axes, kind, store),
             TensorSpec("start", ("1/1",), torch.int32, _given("start", torch.tensor([start]))),
             TensorSpec("num", ("1/1",), torch.int32, _given("num", torch.tensor([len(path)]))),
             TensorSpec("rows", ("P",), torch.int32, _given("rows", taken)),
@@ -119,6 +129,7 @@ def compact_case(rows: int, start: int, *, layers: int = 3, groups: int = 4) -> 
         outputs=(TensorSpec("keys_out", axes, bf16), TensorSpec("values_out", axes, bf16)),
         tolerance=COMPACT_TOLERANCE,
         interpreted=False,
+        note="e4m3" if coded else "",
     )  # fmt: skip
 
 
@@ -130,6 +141,7 @@ def run_verify(
     attention_verify(
         *(inputs[name] for name in ("q", "keys", "values", "gate", "start", "depths", "paths")),
         max_context=inputs["keys"].shape[1] + MAX_ROWS,
+        scales=scales_of(inputs),
         out=outputs["out"],
         tile=tile,
         overlap=overlap,
@@ -138,11 +150,12 @@ def run_verify(
 
 def run_compact(inputs: Tensors, outputs: Tensors) -> None:
     """Call attention_compact on copies of a case's stores."""
-    for name in ("keys", "values"):
-        outputs[f"{name}_out"].copy_(inputs[name])
+    moved = {name: inputs[name].clone() for name in ("keys", "values")}
     attention_compact(
-        outputs["keys_out"], outputs["values_out"], inputs["start"], inputs["num"], inputs["rows"]
+        moved["keys"], moved["values"], inputs["start"], inputs["num"], inputs["rows"]
     )
+    for name, store in moved.items():
+        outputs[f"{name}_out"].copy_(store)
 
 
 def alone(inputs: Tensors) -> bool:
@@ -155,11 +168,12 @@ def single_step(inputs: Tensors, row: int) -> dict[str, torch.Tensor]:
     """Return the inputs of the step that decodes a row when its path has been committed."""
     start, depth = int(inputs["start"]), int(inputs["depths"][row])
     own = start + inputs["paths"][row, : depth + 1].long()
-    found = {name: inputs[name][row : row + 1] for name in ("q", "gate")}
+    found = {name: inputs[name] for name in inputs if name.endswith("_scales")}
+    found |= {name: inputs[name][row : row + 1] for name in ("q", "gate")}
     for name in ("keys", "values"):
-        store = torch.full_like(inputs[name], torch.nan)
+        store = without_numbers(inputs[name])
         store[:, :start] = inputs[name][:, :start]
-        store[:, start : start + depth + 1] = inputs[name][:, own]
+        store[:, start : start + depth + 1] = slots_of(inputs[name], own)
         found[name] = store
     found["start"] = inputs["start"] + depth
     for name in ("depths", "paths"):

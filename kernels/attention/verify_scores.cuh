@@ -10,17 +10,21 @@ __device__ __forceinline__ void score(float (&scores)[MT][NT][4], const UnitRow 
     for (int n = 0; n < NT; ++n)
       for (int i = 0; i < 4; ++i) scores[m][n][i] = 0.0f;
 #pragma unroll
-  for (int k = 0; k < D / 32; ++k) {
-    Matrix4 b[NT];
+  for (int k = 0; k < D / (4 * PIECE); ++k) {
+    Matrix4 pieces[NT];
 #pragma unroll
-    for (int n = 0; n < NT; ++n) b[n] = load_matrices(key[n].piece(k * 4 + (lane >> 3)));
+    for (int n = 0; n < NT; ++n) pieces[n] = load_matrices(key[n].piece(k * 4 + (lane >> 3)));
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    for (int step = 0; step < KEY_STEPS; ++step) {
+      Operand b[NT];
+#pragma unroll
+      for (int n = 0; n < NT; ++n) b[n] = key_operand(pieces[n], step);
 #pragma unroll
       for (int m = 0; m < MT; ++m) {
-        const Matrix4 a = load_matrices(operand_address(q + m * 16 * Q_BYTES, Q_BYTES, lane) + k * 64 + half * 32);
+        const Matrix4 a = load_matrices(operand_address(q + m * 16 * Q_BYTES, Q_BYTES, lane) +
+                                        (k * KEY_STEPS + step) * 32);
 #pragma unroll
-        for (int n = 0; n < NT; ++n) multiply_add(scores[m][n], a, b[n].v[2 * half], b[n].v[2 * half + 1]);
+        for (int n = 0; n < NT; ++n) multiply_add(scores[m][n], a, b[n]);
       }
     }
   }
@@ -31,12 +35,12 @@ __device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key
                                           int lane) {
   float own[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll 2
-  for (int k = 0; k < D / 32; ++k) {
-    const Matrix4 b = load_matrices(key.piece(k * 4 + (lane >> 3)));
+  for (int k = 0; k < D / (4 * PIECE); ++k) {
+    const Matrix4 pieces = load_matrices(key.piece(k * 4 + (lane >> 3)));
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const Matrix4 a = load_matrices(operand_address(q, Q_BYTES, lane) + k * 64 + half * 32);
-      multiply_add(own, a, b.v[2 * half], b.v[2 * half + 1]);
+    for (int step = 0; step < KEY_STEPS; ++step) {
+      const Matrix4 a = load_matrices(operand_address(q, Q_BYTES, lane) + (k * KEY_STEPS + step) * 32);
+      multiply_add(own, a, key_operand(pieces, step));
     }
   }
 #pragma unroll

@@ -9,6 +9,7 @@
 
 #include "verify_matrix.cuh"
 #include "verify_ring.cuh"
+#include "verify_stored.cuh"
 
 __device__ __forceinline__ int row_of(int matrix_row) { return matrix_row / SHARE; }
 
@@ -39,11 +40,12 @@ struct Tail {
 // look at all of it.
 __device__ __forceinline__ bool all_finite(unsigned unit, int num_rows) {
   bool finite = true;
-  for (int i = threadIdx.x; i < num_rows * (D / 2); i += WORKERS) {
-    unsigned two;
-    const unsigned at = unit + i / (BOX / 2) % (D / BOX) * BOX_BYTES + i / (D / 2) * (BOX * 2) + i % (BOX / 2) * 4;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(two) : "r"(at) : "memory");
-    finite = finite && (two & 0x7F80) != 0x7F80 && (two & 0x7F800000) != 0x7F800000;
+  constexpr int WORDS = BOX_ROW / 4, ROW_WORDS = D / BOX * WORDS;
+  for (int i = threadIdx.x; i < num_rows * ROW_WORDS; i += WORKERS) {
+    unsigned word;
+    const unsigned at = unit + i / WORDS % (D / BOX) * BOX_BYTES + i / ROW_WORDS * BOX_ROW + i % WORDS * 4;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
+    finite = finite && is_finite(word);
   }
   return finite;
 }

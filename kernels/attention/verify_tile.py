@@ -20,8 +20,9 @@ WARPS = 8
 UNIT = 32
 """Positions of one fill of the ring."""
 
-MAX_UNITS = 13
-"""Units of a ring: 208 KiB, more than one multiprocessor needs on their way."""
+MAX_UNITS = {2: 13, 1: 16}
+"""Units of a ring, by bytes of a stored number: 208 KiB of BF16, 128 of codes, more than one
+multiprocessor needs on their way."""
 
 LONG = 8192
 """Context class from which on two small blocks share a multiprocessor."""
@@ -37,7 +38,6 @@ MAX_TILES = {90: 6, 121: 3}
 
 Capability = Literal[90, 121]
 
-_UNIT_BYTES = UNIT * HEAD_DIM * 2
 _Q_BYTES = 2 * HEAD_DIM + 16
 _WEIGHT_BYTES = 2 * TILE + 16
 
@@ -50,11 +50,13 @@ class VerifyTile:
         m_tiles: 16-row tiles of a block.
         units: fills of 32 positions that the ring holds, at least 3.
         per_sm: blocks launched for each multiprocessor, which has shared memory for as many.
+        kv_bytes: of a stored number: 2 for BF16, 1 for e4m3. No choice: it is the store's.
     """
 
     m_tiles: int
     units: int
     per_sm: int
+    kv_bytes: int = 2
 
     def macros(self, share: int) -> Mapping[str, int]:
         """Return what verify.cu is compiled with, for `share` query heads a KV head."""
@@ -64,6 +66,7 @@ class VerifyTile:
             "UNITS": self.units,
             "WARPS": WARPS,
             "MIN_BLOCKS": self.per_sm,
+            "KV_BYTES": self.kv_bytes,
         }
 
     @property
@@ -74,12 +77,13 @@ class VerifyTile:
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block; verify_problem.cuh lays it out."""
-        return _fixed_bytes(self.m_tiles) + self.units * _UNIT_BYTES
+        return _fixed_bytes(self.m_tiles) + self.units * _unit_bytes(self.kv_bytes)
 
     def fits(self, capability: Capability) -> bool:
         """Say whether the planned blocks fit a multiprocessor."""
         held = self.per_sm * (self.shared_bytes + RESERVED)
-        return 3 <= self.units <= MAX_UNITS and held <= SHARED_OF_AN_SM[capability]
+        most = MAX_UNITS[self.kv_bytes]
+        return 3 <= self.units <= most and held <= SHARED_OF_AN_SM[capability]
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,9 @@ def row_groups(rows: int, share: int, capability: Capability) -> RowGroups:
     return RowGroups(number, -(-rows // number))
 
 
-def default(group_rows: int, share: int, capability: Capability, max_context: int) -> VerifyTile:
+def default(
+    group_rows: int, share: int, capability: Capability, max_context: int, kv_bytes: int = 2
+) -> VerifyTile:
     """Return the launch choice for groups of so many rows in a context class.
 
     A multiprocessor of sm_90 has shared memory for two blocks of one 16-row tile. They pay where
@@ -112,8 +118,12 @@ def default(group_rows: int, share: int, capability: Capability, max_context: in
     m_tiles = -(-group_rows * share // 16)
     per_sm = 2 if capability == 90 and m_tiles == 1 and max_context > LONG else 1
     room = SHARED_OF_AN_SM[capability] // per_sm - RESERVED
-    units = min(MAX_UNITS, (room - _fixed_bytes(m_tiles)) // _UNIT_BYTES)
-    return VerifyTile(m_tiles, units, per_sm)
+    units = min(MAX_UNITS[kv_bytes], (room - _fixed_bytes(m_tiles)) // _unit_bytes(kv_bytes))
+    return VerifyTile(m_tiles, units, per_sm, kv_bytes)
+
+
+def _unit_bytes(kv_bytes: int) -> int:
+    return UNIT * HEAD_DIM * kv_bytes
 
 
 def _fixed_bytes(m_tiles: int) -> int:

@@ -6,6 +6,7 @@ from functools import partial
 import torch
 from torch.nn import functional
 
+from kernels.attention.kv_codes import KvScales, to_codes
 from kernels.attention.verify import attention_verify, scratch_elements
 from kernels.attention.verify_problems import verify_case
 from kernels.common.peers import Peer
@@ -31,22 +32,29 @@ def timed_verify(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
     """
     if rows > MAX_ROWS:
         return ()
-    return tuple(_problem(sizes, rows, context) for context in CONTEXTS)
+    return tuple(
+        _problem(sizes, rows, context, coded=coded)
+        for context in CONTEXTS
+        for coded in (False, True)
+    )
 
 
-def _problem(sizes: ModelSizes, rows: int, context: int) -> Problem:
+def _problem(sizes: ModelSizes, rows: int, context: int, *, coded: bool) -> Problem:
     heads, groups, width = sizes.num_heads, sizes.num_kv_heads, sizes.head_dim
-    num_bytes = 2 * (2 * groups * context * width + 3 * rows * heads * width)
+    stored = 2 * groups * context * width * (1 if coded else 2)
+    num_bytes = stored + 2 * 3 * rows * heads * width
     return Problem(
-        name=f"attention at {context // 1024}k",
+        name=f"attention at {context // 1024}k" + (", e4m3" if coded else ""),
         op="attention_verify",
         rows=rows,
         sizes={"H": heads, "G": groups, "D": width, "S": context},
         num_bytes=num_bytes,
-        make_calls=partial(_make_calls, sizes, rows, context),
-        case=verify_case(rows, PROVEN_START, heads=heads, groups=groups, width=width),
+        make_calls=partial(_make_calls, sizes, rows, context, coded),
+        case=verify_case(rows, PROVEN_START, heads=heads, groups=groups, width=width, coded=coded),
         bar=_bar(sizes, rows, context),
-        peers=(Peer("sdpa", num_bytes, partial(_make_peers, sizes, rows, context)),),
+        peers=()  # the library reads BF16
+        if coded
+        else (Peer("sdpa", num_bytes, partial(_make_peers, sizes, rows, context)),),
     )
 
 
@@ -69,8 +77,9 @@ def _tensors(
 
 
 def _make_calls(
-    sizes: ModelSizes, rows: int, context: int, num_copies: int, device: str
+    sizes: ModelSizes, rows: int, context: int, coded: bool, num_copies: int, device: str
 ) -> Sequence[Callable[[Tile], object]]:
+    scales = _scales(sizes, device) if coded else None
     tables = TreeTables(torch.device(device))
     tables.load(plan_chain(rows))
     start = torch.tensor([context - rows], dtype=torch.int32, device=device)
@@ -79,17 +88,31 @@ def _make_calls(
     for _ in range(num_copies):
         q, keys, values, gate = _tensors(sizes, rows, context, device)
         out = q.new_empty(q.shape).flatten(1)
+        if scales is not None:
+            keys, values = (
+                to_codes(x, scale[:, None, None])
+                for x, scale in ((keys, scales.keys), (values, scales.values))
+            )
         arguments = (q, keys, values, gate, start, tables.depths, tables.paths, out, scratch)
-        calls.append(partial(_call, arguments, context))
+        calls.append(partial(_call, arguments, scales, context))
     return calls
 
 
-def _call(arguments: tuple[torch.Tensor, ...], context: int, tile: Tile) -> None:
+def _scales(sizes: ModelSizes, device: str) -> KvScales:
+    """Scales of standard normal keys and values."""
+    one = torch.full((sizes.num_kv_heads,), 2.0**-5, device=device)
+    return KvScales(one, one)
+
+
+def _call(
+    arguments: tuple[torch.Tensor, ...], scales: KvScales | None, context: int, tile: Tile
+) -> None:
     """Attend with overlap, as a round does."""
     *inputs, out, scratch = arguments
     attention_verify(
-        *inputs, max_context=context, out=out, scratch=scratch, overlap=out.is_cuda, tile=tile
-    )
+        *inputs, max_context=context, scales=scales, out=out, scratch=scratch,
+        overlap=out.is_cuda, tile=tile,
+    )  # fmt: skip
 
 
 def _make_peers(

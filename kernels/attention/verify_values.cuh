@@ -4,6 +4,7 @@
 #include "verify_tail.cuh"
 
 constexpr unsigned ONES = 0x3F803F80;  // two of bf16: the weights' own sum is one more column
+constexpr Operand ONE_COLUMN = {ONES, ONES};
 
 // What a warp adds up: V_TILES columns of all rows, and the weights of the 16 rows of its number.
 struct Sums {
@@ -43,16 +44,14 @@ struct Sums {
 #pragma unroll
     for (int k = 0; k < TILE / 16; ++k) {
       const UnitRow value = unit_row(ring.place(unit + k / 2), (k & 1) * 16 + (lane & 15));
-      Matrix4 b[V_TILES / 2];
-#pragma unroll
-      for (int n = 0; n < V_TILES / 2; ++n) b[n] = load_transposed(value.piece(warp * V_TILES + 2 * n + (lane >> 4)));
+      Operand b[V_TILES];
+      load_values(b, value, warp, lane);
 #pragma unroll
       for (int m = 0; m < M_TILES; ++m) {
         const Matrix4 a = load_matrices(operand_address(p + m * 16 * P_BYTES, P_BYTES, lane) + k * 32);
 #pragma unroll
-        for (int n = 0; n < V_TILES; ++n)
-          multiply_add(values[m][n], a, b[n / 2].v[n % 2 * 2], b[n / 2].v[n % 2 * 2 + 1]);
-        if (m == warp) multiply_add(weights, a, ONES, ONES);
+        for (int n = 0; n < V_TILES; ++n) multiply_add(values[m][n], a, b[n]);
+        if (m == warp) multiply_add(weights, a, ONE_COLUMN);
       }
     }
   }
@@ -68,9 +67,8 @@ struct Sums {
 #pragma unroll 1
       for (int row = same ? Tail::ALL : 0; row < (same ? 0 : rows.count); ++row) {
         const UnitRow value = tail.find(ring, work, base, k * 16 + (lane & 15), unit, row);
-        Matrix4 b[V_TILES / 2];
-#pragma unroll
-        for (int n = 0; n < V_TILES / 2; ++n) b[n] = load_transposed(value.piece(warp * V_TILES + 2 * n + (lane >> 4)));
+        Operand b[V_TILES];
+        load_values(b, value, warp, lane);
 #pragma unroll
         for (int m = 0; m < M_TILES; ++m) {
           if (!same && (row < row_of(m * 16) || row > row_of(m * 16 + 15))) continue;
@@ -79,8 +77,8 @@ struct Sums {
           const bool high = takes(work, tail, m * 16 + (lane >> 2) + 8, first, row);
 #pragma unroll
           for (int n = 0; n < V_TILES; ++n)
-            add_where(values[m][n], a, b[n / 2].v[n % 2 * 2], b[n / 2].v[n % 2 * 2 + 1], low, high);
-          if (m == warp) add_where(weights, a, ONES, ONES, low, high);
+            add_where(values[m][n], a, b[n], low, high);
+          if (m == warp) add_where(weights, a, ONE_COLUMN, low, high);
         }
       }
     }
@@ -91,10 +89,10 @@ struct Sums {
     return tail.attends(work, matrix_row, first) && (row == Tail::ALL || row == row_of(matrix_row));
   }
 
-  static __device__ __forceinline__ void add_where(float (&sum)[4], const Matrix4& a, unsigned b0, unsigned b1, bool low,
+  static __device__ __forceinline__ void add_where(float (&sum)[4], const Matrix4& a, const Operand& b, bool low,
                                                    bool high) {
     float next[4] = {sum[0], sum[1], sum[2], sum[3]};
-    multiply_add(next, a, b0, b1);
+    multiply_add(next, a, b);
 #pragma unroll
     for (int i = 0; i < 4; ++i) sum[i] = (i < 2 ? low : high) ? next[i] : sum[i];
   }

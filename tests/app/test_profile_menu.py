@@ -126,3 +126,13 @@ def test_a_profile_of_ones_own_names_its_folder(tmp_path, chosen):
     )
     with pytest.raises(CheckpointError, match="elsewhere holds no config.json"):
         menu.switch("mine", None)
+
+
+def test_keys_and_values_in_8_bits_take_less(menu, chosen):
+    settings = replace(chosen.settings, model=replace(chosen.settings.model, kv="fp8"))
+    plain = {one.profile.name: one.expected.need for one in menu.offers(None)}
+    coded = ProfileMenu(replace(chosen, settings=settings)).offers(None)
+    for one in (one.expected.need for one in coded):
+        assert (plain[one.profile].kv_format, one.kv_format) == ("bf16", "fp8")
+        assert one.conversation_bytes < plain[one.profile].conversation_bytes
+        assert one.round_bytes < plain[one.profile].round_bytes

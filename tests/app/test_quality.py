@@ -58,6 +58,19 @@ def test_a_bare_json_is_all_there_is_on_stdout(quality):
     assert with_left_out_values(["run", "hi", "--json"]) == ["run", "hi", "--json"]
 
 
+def test_keys_and_values_in_8_bits_are_a_candidate(qwen38, folders):
+    done = qwen38(
+        "quality", "--model", str(folders / "right"), "--candidate-set", "model.kv=fp8", "--text",
+        str(folders / "text.txt"), "--answer-tokens", "0", "--device", "cpu", "--json",
+    )  # fmt: skip
+    assert done.returncode == 0
+    data = json.loads(done.stdout)
+    sides = [data[one] for one in ("reference", "candidate")]
+    assert sides[0]["path"] == sides[1]["path"]
+    assert ["kv-e4m3" in one["arithmetic"] for one in sides] == [False, True]
+    assert data["texts"][0]["difference"]["mean"] != 0
+
+
 def test_a_setting_alone_makes_a_candidate_of_the_same_files(qwen38, folders):
     done = qwen38(
         "quality", "--model", str(folders / "right"), "--candidate-set", "model.hold=stored",

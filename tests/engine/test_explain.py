@@ -25,7 +25,7 @@ from engine.model.packing import Launching, can_fuse, pack
 from engine.model.random import random_model
 from engine.model.tensors import TensorSpec
 from engine.profile import load_profiles
-from engine.settings.declared import KernelSettings, load_settings
+from engine.settings.declared import KernelSettings, ModelSettings, Settings, load_settings
 from engine.tune.tiles import shipped_table
 from kernels.linear.weight import num_outputs
 from tests.engine.model.layouts import write_layout
@@ -54,6 +54,14 @@ def test_a_round_of_the_27b_launches_what_was_counted_on_an_h200():
     assert (times["delta_walk"], times["conv_gates"]) == (2 * 48, 2 * 48)  # two in a launch each
     assert times["gated_rms_norm"] == 48  # of 1 to 3 rows
     assert (times["attention_verify"], times["attention_prep"]) == (16, 16)
+
+
+def test_keys_in_8_bits_are_widened_for_the_library_and_other_keys_are_not():
+    settings = Settings(model=ModelSettings(kv="fp8"))
+    for asked, wanted in ((settings, True), (None, False)):
+        found = explain(subject_of_shape("27b", PROFILES["fp8"], asked), on((9, 0)))
+        widened = [one for one in found if one.kernel == "attention_widen"]
+        assert [(one.phase, one.times) for one in widened] == [("chunk", 16)] * wanted
 
 
 def test_plain_gates_are_multiplied_where_they_are_used_and_others_apart():

@@ -71,6 +71,34 @@ def test_an_opened_engine_says_what_it_is_and_answers(checkpoint):
     engine.close()
 
 
+def test_keys_and_values_in_8_bits_are_another_arithmetic_and_half_the_bytes(checkpoint):
+    settings = replace(SETTINGS, model=replace(SETTINGS.model, kv="fp8"))
+    plain, coded = (opened(choice(checkpoint), one) for one in (SETTINGS, settings))
+    assert coded.info.kv_bytes_per_token == plain.info.kv_bytes_per_token // 2
+    assert coded.info.arithmetic.startswith(f"{plain.info.arithmetic} kv-e4m3-")
+    assert coded.info.computes_as != plain.info.computes_as
+    again = opened(choice(checkpoint), settings)
+    assert again.info.arithmetic == coded.info.arithmetic
+    events = run(coded, HELLO)
+    assert any("in 8 bits (e4m3), with scales from" in e.text for e in events if hasattr(e, "text"))
+    record = events[-1].record
+    assert record.arithmetic == coded.info.computes_as
+    assert (record.error, bool(record.token_ids)) == ("", True)
+    for one in (plain, coded, again):
+        one.close()
+
+
+def test_a_checkpoints_own_scales_of_keys_and_values_are_taken(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    folder = write_text_files(write_layout(tmp_path / "mine", "compressed", CONFIG))
+    settings = replace(SETTINGS, model=replace(SETTINGS.model, dir=folder, kv="fp8"))
+    engine = opened(choose(settings, load_profiles()), settings)
+    told = " ".join(one.text for one in run(engine, HELLO) if isinstance(one, NoticeRaised))
+    assert "in 8 bits (e4m3), with the checkpoint's scales." in told
+    assert "scales of keys and values in 8 bits" not in told
+    engine.close()
+
+
 def test_a_profile_that_expects_other_formats_is_told(checkpoint):
     engine = opened(choice(checkpoint, "bf16"))
     notices = [one.text for one in run(engine, HELLO) if isinstance(one, NoticeRaised)]
@@ -100,7 +128,7 @@ def test_a_quantised_checkpoint_opens_and_says_what_each_part_is(tmp_path, monke
         "modelopt": ("mlp nvfp4 (12)", "head nvfp4 (1)", "attention e4m3_row (4)", "mtp bf16 (7)",
                      "profile 'balanced' expects", "26 scales of activations"),
         "compressed": ("mlp nvfp4 (9) and e4m3_row (3)", "head e4m3_row (1)",
-                       "11 scales of activations"),
+                       "9 scales of activations", "2 scales of keys and values in 8 bits"),
         "nvfp4": ("32 scales of activations",),
         "rows": ("profile 'fp8' expects", "mlp e4m3_row (12)"),
     }  # fmt: skip

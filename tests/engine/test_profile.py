@@ -62,6 +62,7 @@ def test_two_profiles_of_one_name_are_refused(tmp_path):
         ('title = "Mine"', "title = 3", "'title' is 3"),
         ('["a/b"]', "[1]", "a list of texts"),
         ("[kv]", "[vk]", "no key 'vk'.*'kv'"),
+        ('[kv]\nformat = "bf16"', '[kv]\nformat = "fp88"', "'kv.format' is 'fp88'.*'fp8'"),
         ('title = "Mine"', "title = ", "does not read"),
         ('repositories = ["a/b"]', "embedded = 3", "weights.embedded.*3"),
         ('repositories = ["a/b"]', 'embedded = "../x"', "weights.embedded.*beside the profiles"),

@@ -18,6 +18,8 @@ SCALED = {
     "kernels/linear/quantise_kernel.py": "the same on the GPU",
     "kernels/linear/requantise.py": "a row's largest group scale is below 64: products end at 360",
     "kernels/linear/requantise_kernel.py": "the same on the GPU",
+    "kernels/attention/kv_codes.py": "over a calibrated scale, then cut at 448",
+    "kernels/attention/prep_kernel.py": "the same on the GPU",
     "kernels/common/peers.py": "weights drawn for another program's kernels",
     "engine/model/random.py": "group scales of one; random codes are clamped to 448",
 }

@@ -183,9 +183,10 @@ class ProfileScreen(ModalScreen[str | None]):
 
     def _memory_text(self, one: "Offer") -> str:
         need, free_bytes = one.expected.need, one.expected.free_bytes
+        kept = ", kept in 8 bits" if need.kv_format == "fp8" else ""
         room = (
             f"needs {size_text(need.total_bytes)} with {need.context_tokens:,} tokens of "
-            f"conversation; {size_text(free_bytes)} free"
+            f"conversation{kept}; {size_text(free_bytes)} free"
         )
         if _name(one) == self._current:
             return f"{room}; this one is loaded"

@@ -336,7 +336,7 @@ def test_a_file_goes_along_and_its_cost_is_said(state, capfd, tmp_path, monkeypa
     now = state()
     lines = ("/read notes.txt", "see @notes.txt", "/edit 1", "see @./nothing", "/read")
     reader = ListReader(*lines)
-    assert talk(now, reader) == 0
+    assert talk(now, reader) == 2  # the last line was refused
     assert now.engine.requests[0].messages[-1].content == (
         'see @notes.txt\n\n<file name="notes.txt">\none two three\n</file>'
     )

@@ -130,7 +130,13 @@ def test_chances_of_lookup_go_by_tokens_in_common():
 
 
 def rounds_between(probe: Probe, num_rounds: int) -> list[int]:
-    tried = [at for at in range(1, num_rounds + 1) if probe.is_due()]
+    tried: list[int] = []
+    for at in range(1, num_rounds + 1):
+        if probe.is_due:
+            probe.is_tried()
+            tried.append(at)
+        else:
+            probe.rests()
     return [one - before for before, one in zip([0, *tried], tried, strict=False)]
 
 

@@ -154,7 +154,7 @@ def test_rows_that_nobody_asks_for_do_not_pile_up(monkeypatch):
     one = Rows()
     for token_id in range(1, 12):
         one.read(token_id)
-        assert one.rows._num_waiting < 4
+        assert len(one.rows._following) < 4
     assert one.rows.draft(12, 1) == [sum(range(13))]
 
 

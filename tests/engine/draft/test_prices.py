@@ -100,6 +100,17 @@ def test_steps_are_priced_without_the_hosts_part_of_a_draft():
     assert prices.draft_ms() == pytest.approx([0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5])
 
 
+def test_rounds_that_ran_ahead_say_nothing_of_the_hosts_part():
+    """Nobody was asked before them: the next draft would pass for dearer than it is."""
+    prices = Prices(TABLE)
+    timed(prices, 1, 6.0)
+    for was_asked in (*(True,) * 3, *(False,) * 9):
+        prices.observe(1, 0, 0, {"draft": 0.1 * was_asked, "verify": 6.0}, was_asked=was_asked)
+    for _ in range(3):
+        prices.observe(4, 0, 2, {"draft": 1.1, "verify": 9.0})
+    assert prices.draft_ms()[2] == pytest.approx(1)
+
+
 def test_a_block_is_learned_where_it_drafted_alone():
     prices = Prices(TABLE)
     for _ in range(3):

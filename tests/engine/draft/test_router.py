@@ -14,7 +14,7 @@ from engine.draft.calibration import FIRST_GAPS, LONGEST_GAP, LOOKUP_PRIORS, Cal
 from engine.draft.ngrams import Ending
 from engine.draft.price_table import PriceTable, shipped_prices
 from engine.draft.prices import ROW_CLASSES, Prices
-from engine.draft.router import Router
+from engine.draft.router import ROUNDS_WITHOUT_A_COPY, Router
 
 FIRST_GAP = FIRST_GAPS["mtp"]
 STEPS = ((1, 2), (1.0, 2.0))
@@ -198,6 +198,26 @@ def play(router, num_rounds, guess, *, endings=lambda truth: [], draw=None):
     return proposals
 
 
+def play_ahead(router, num_rounds, guess):
+    """The same, where plain rounds follow each other before what they bring is known.
+
+    What was proposed in each round; None in one that nobody was asked for.
+    """
+    draw, proposals, is_ahead = random.Random(0), [], False
+    for _ in range(num_rounds):
+        truth = [draw.randrange(1000) for _ in range(40)]
+        if is_ahead:
+            proposals.append(None)
+            is_ahead = router.goes_on_plainly([], 0, 31)
+            router.learn(truth[:1])
+            continue
+        chosen = router.propose([], 0, 31, head(*map(guess, truth)))
+        router.learn(follow(chosen, truth))
+        proposals.append(chosen)
+        is_ahead = not (chosen.token_ids or chosen.num_steps) and router.expects_no_copy
+    return proposals
+
+
 def wrong(token_id):
     return token_id + 1
 
@@ -222,6 +242,45 @@ def test_a_head_that_is_always_wrong_is_dropped_and_probed_ever_more_rarely():
     gaps = [later - one for one, later in pairwise(tried)]
     assert tried[0] - first_off == FIRST_GAP - 1
     assert gaps[:7] == [16, 32, 64, 128, 256, LONGEST_GAP, LONGEST_GAP]
+
+
+def test_rounds_that_run_ahead_are_probed_as_often():
+    found = [play(new_router(H200), 2000, wrong), play_ahead(new_router(H200), 2000, wrong)]
+    tried = [[at for at, one in enumerate(each) if one and one.num_steps] for each in found]
+    assert tried[0] == tried[1]
+    assert sum(one is None for one in found[1]) > 1900
+
+
+def test_a_head_that_mends_while_rounds_run_ahead_is_taken_up_again():
+    router = new_router()
+    play_ahead(router, 1000, wrong)
+    proposals = play_ahead(router, 600, right)
+    assert proposals[0] is None or not proposals[0].num_steps
+    assert all(one and one.num_steps == 7 for one in proposals[-50:])
+
+
+def settled_router() -> Router:
+    """One that expects neither head nor copy to be right."""
+    router = new_router(H200)
+    play_ahead(router, 300, wrong)
+    assert router.goes_on_plainly([], 0, 31)
+    return router
+
+
+def test_an_ending_that_would_pay_if_it_went_on_is_waited_for():
+    assert not settled_router().goes_on_plainly([COPY], 0, 31)
+    assert settled_router().goes_on_plainly([Ending(2, ())], 0, 31)
+
+
+def test_behind_a_copy_rounds_wait_for_each_other():
+    """Another one may begin, and it is seen at once."""
+    router = settled_router()
+    router.goes_on_plainly([COPY], 0, 31)
+    router.learn(COPY.continuation[:1])
+    for _ in range(ROUNDS_WITHOUT_A_COPY):
+        assert not router.goes_on_plainly([], 0, 31)
+        router.learn([7])
+    assert router.expects_no_copy
 
 
 def test_a_dropped_head_that_mends_is_taken_up_again():

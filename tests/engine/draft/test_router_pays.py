@@ -7,10 +7,11 @@ from functools import cache
 import pytest
 
 from engine.draft.calibration import Calibration
+from engine.draft.market import Proposal
 from engine.draft.ngrams import NgramIndex
 from engine.draft.price_table import PriceTable, shipped_prices
 from engine.draft.prices import Prices
-from engine.draft.router import Proposal, Router
+from engine.draft.router import Router
 
 NUM_TOKENS = 1500
 H200 = shipped_prices("sm_90", "nvfp4")
@@ -82,13 +83,24 @@ class Run:
         return self.position / self.ms * 1e3
 
 
+PLAIN = Proposal((), (), "off", 0, False, 0.0, 0.0)
+
+
 def routed(world: World, believed: PriceTable) -> float:
+    """As a turn does it: plain rounds follow each other before what they bring is known."""
     run, prices = Run(world), Prices(believed)
     places = PLACES if world.prices.block_ms else 0
     drafters = {"mtp": 7, **({"dflash2": places} if places else {})}
     router = Router(prices, Calibration(drafters), max_steps=7, max_places=places, branches=True)
+    runs_ahead = False
     while run.position < NUM_TOKENS:
-        chosen = router.propose(run.index.endings(31)[:4], 0, 31, run.guess)
+        if runs_ahead:
+            chosen = PLAIN
+            runs_ahead = router.goes_on_plainly(run.index.endings(32)[:4], 0, 31)
+        else:
+            chosen = router.propose(run.index.endings(31)[:4], 0, 31, run.guess)
+            said = chosen.token_ids or chosen.num_steps or chosen.with_block
+            runs_ahead = not said and router.expects_no_copy
         committed, ms = run.round(chosen)
         router.learn(committed)
         prices.observe(

@@ -226,7 +226,7 @@ def test_the_plan_leaves_room_for_a_large_head_in_both_orders(tmp_path):
     ("layout", "scales", "formats"),
     [
         ("modelopt", 13 + 13, {"mlp": {"nvfp4": 12}, "head": {"nvfp4": 1}, "mtp": {"bf16": 7}}),
-        ("compressed", 9 + 2, {"mlp": {"nvfp4": 9, "e4m3_row": 3}, "head": {"e4m3_row": 1}}),
+        ("compressed", 9, {"mlp": {"nvfp4": 9, "e4m3_row": 3}, "head": {"e4m3_row": 1}}),
         ("nvfp4", 12 + 13 + 7, {"mtp": {"nvfp4": 7}, "head": {"e4m3_row": 1}}),
     ],
 )
@@ -238,13 +238,16 @@ def test_formats_are_told_by_part_and_scales_that_nothing_reads_are_counted(
     assert formats.items() <= checkpoint.part_formats.items()
     assert checkpoint.part_formats["attention"].total() == 4
     assert checkpoint.num_unused == scales
+    assert len(checkpoint.kv_scales) == (2 if layout == "compressed" else 0)
 
 
 def test_a_kv_scale_may_stand_with_its_projection(tmp_path):
     tensors = layout_tensors("modelopt")
     for one in "kv":
         tensors[on_disk(f"layers.3.self_attn.{one}_proj.{one}_scale")] = torch.tensor(1.0)
-    assert opened(write_checkpoint(tmp_path / "m", tensors=tensors)).num_unused == 13 + 13 + 2
+    checkpoint = opened(write_checkpoint(tmp_path / "m", tensors=tensors))
+    assert checkpoint.num_unused == 13 + 13
+    assert set(checkpoint.kv_scales) == {(3, "k"), (3, "v")}
 
 
 @pytest.mark.parametrize("layout", CHOICES)

@@ -12,6 +12,7 @@ from engine.draft.mtp import MtpRows
 from engine.errors import MemoryPlanError
 from engine.model import memory
 from engine.model.config import SHAPE_27B, SHAPE_DEMO
+from engine.model.kv_scales import calibrate
 from engine.model.memory import (
     LEAST_SNAPSHOTS,
     MOST_SNAPSHOT_BYTES,
@@ -23,7 +24,7 @@ from engine.model.random import random_model
 from engine.profile import load_profiles
 from engine.turn.rows_verify import RowsVerifier
 from engine.turn.verify import RowWalk
-from engine.types import Request, Sampling
+from engine.types import KV_FORMATS, Request, Sampling
 from tests.fakes.model import local_engine, run, write_text_files
 
 GB = 1_000_000_000
@@ -49,11 +50,13 @@ def tensors_of(root: object) -> dict[int, int]:
     return found
 
 
-def served(folder, *, packed: bool):
+def served(folder, *, packed: bool, kv: str = "bf16"):
     """An engine around random weights of the demo's shape, with four points to come back to."""
     formats = load_profiles()["fp8" if packed else "bf16"].formats
     packer = Packer(Launching((9, 0))) if packed else None
     model = random_model(SHAPE_DEMO, formats, device="cpu", packer=packer)
+    if kv == "fp8":
+        model.kv_scales = calibrate(model, [range(64)])
     verifier = RowsVerifier(model) if packed else RowWalk(model)
     return local_engine(
         model, folder, verifier=verifier, max_context_tokens=NUM_TOKENS, most_marks=4,
@@ -65,16 +68,17 @@ def held_besides(engine, weights: dict[int, int]) -> int:
     return sum(size for at, size in tensors_of(engine).items() if at not in weights)
 
 
+@pytest.mark.parametrize("kv", KV_FORMATS)
 @pytest.mark.parametrize("packed", [False, True], ids=["reference", "kernels"])
-def test_what_an_open_engine_holds_is_the_plan_to_the_byte(tmp_path, packed):
-    engine = served(write_text_files(tmp_path), packed=packed)
+def test_what_an_open_engine_holds_is_the_plan_to_the_byte(tmp_path, packed, kv):
+    engine = served(write_text_files(tmp_path), packed=packed, kv=kv)
     model = engine._machine.model
     weights = tensors_of(model.weights)
     if packed:
         weights |= tensors_of(model.mtp._head)  # its part of the head is counted with the weights
     plan = plan_serving(
         SHAPE_DEMO, model.weight_bytes, "cpu", packed=packed, with_mtp=True,
-        context_tokens=NUM_TOKENS, snapshot_mb=2,
+        context_tokens=NUM_TOKENS, snapshot_mb=2, kv=kv,
     )  # fmt: skip
     assert held_besides(engine, weights) == sum(plan.kept.values())
     held = sum(plan.kept.values())
@@ -100,7 +104,7 @@ def test_rows_that_wait_for_the_head_are_bounded_as_planned():
     most = 0
     for _ in range(9):
         rows.follow([1] * 256, hidden)
-        most = max(most, sum(one.nbytes for one, _ in rows._waiting))
+        most = max(most, sum(one.nbytes for one in rows._waiting))
     plan = plan_serving(SHAPE_DEMO, 0, "cpu", packed=False, with_mtp=True, context_tokens=8192)
     assert 0 < 2 * most <= plan.passing["waiting rows"]
 
@@ -152,6 +156,14 @@ def test_the_context_that_is_said_to_fit_fits():
     planned(24 * GB, context_tokens=said).expect_fit()
     with pytest.raises(MemoryPlanError):
         planned(24 * GB, context_tokens=said + 8192).expect_fit()
+
+
+def test_8_bits_leave_room_for_a_longer_context():
+    """Not twice: the MTP head keeps BF16, and a layer of what codes stand for is held as well."""
+    kept = [planned(24 * GB, kv=one).kept["context"] for one in KV_FORMATS]
+    scales = 2 * 4 * 16 * 4
+    assert kept[0] == 32_768 * (65_536 + 4_096)
+    assert kept[1] == 32_768 * (32_768 + 4_096 + 4_096) + scales
 
 
 def test_free_memory_is_looked_up_where_the_model_goes(monkeypatch):

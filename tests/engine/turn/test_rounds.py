@@ -12,6 +12,9 @@ import pytest
 import torch
 
 from engine.draft.draft import Draft
+from engine.draft.price_table import PriceTable
+from engine.draft.prices import Prices
+from engine.draft.routed import Routing
 from engine.model.round_state import RoundState
 from engine.records import PHASES
 from engine.turn.choice import TokenChooser
@@ -272,6 +275,36 @@ def test_no_drafter_changes_a_bit(open_engine, walked, drafter, shape):
     got = run(open_engine(), request)[-1].record
     assert (got.token_ids, got.ranges) == (wanted.token_ids, wanted.ranges)
     assert torch.equal(got.logits, wanted.logits)
+
+
+DEAR_ROWS = PriceTable("bf16", (1, 32), (1024,), ((10.0, 320.0),), (1, 2), (1.0, 2.0))
+CHEAP_ROWS = PriceTable("bf16", (1, 32), (1024,), ((10.0, 10.5),), (1, 2), (0.1, 0.2))
+
+
+@pytest.mark.parametrize("table", [DEAR_ROWS, CHEAP_ROWS], ids=["dear rows", "cheap rows"])
+def test_auto_runs_ahead_where_it_does_not_draft_and_changes_no_bit(
+    model, walked, tmp_path, monkeypatch, table
+):
+    launch_behind, behind = RowsVerifier.launch_behind, []
+
+    def watched(verifier, before):
+        behind.append(launch_behind(verifier, before))
+        return behind[-1]
+
+    monkeypatch.setattr(RowsVerifier, "launch_behind", watched)
+    wanted, sampling = walked
+    routing = Routing(Prices(table, learns=False), max_steps=7)
+    engine = local_engine(
+        model, write_text_files(tmp_path), verifier=RowsVerifier(model), max_context_tokens=512,
+        routing=routing,
+    )  # fmt: skip
+    request = requested(sampling=sampling, max_tokens=64, drafter="auto")
+    got = run(engine, request)[-1].record
+    num_wanted = len(wanted.token_ids)
+    assert got.token_ids[:num_wanted] == wanted.token_ids
+    assert torch.equal(got.logits[:num_wanted], wanted.logits)
+    num_ahead = sum(one is not None for one in behind)
+    assert num_ahead > 10 if table is DEAR_ROWS else num_ahead < len(got.rounds)
 
 
 @pytest.mark.parametrize("drafter", ["off", "replay"])

@@ -8,18 +8,22 @@ import pytest
 import torch
 
 from engine.draft.draft import Draft
-from engine.model.config import SHAPE_DEMO
-from engine.model.footprint import kv_bytes_per_token, record_bytes, state_bytes, tail_bytes
+from engine.model.config import SHAPE_DEMO, hybrid_layers
+from engine.model.footprint import kv_scale_bytes, record_bytes, state_bytes, tail_bytes
+from engine.model.kv_scales import calibrate
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
+from engine.model.serving_memory import kept_bytes
 from engine.profile import Formats
 from engine.turn.choice import TokenChooser
 from engine.turn.memory import Memory
 from engine.turn.rounds import Rounds
 from engine.turn.rows_verify import RowsVerifier
 from engine.turn.verify import Course, RowWalk
-from engine.types import Sampling
+from engine.types import KV_FORMATS, Sampling
+from kernels.common.compare import bits_of
 
+FOUR_LAYERS = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4))
 PROMPT = [7 * one % 300 for one in range(70)]
 SAMPLINGS = {
     "greedy": Sampling(temperature=0.0),
@@ -38,12 +42,19 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 """On a GPU rounds are captured graphs of the kernels, here their references."""
 
 
-@pytest.fixture(scope="module", params=DEVICES)
+@pytest.fixture(
+    scope="module", params=[(one, kv) for one in DEVICES for kv in KV_FORMATS], ids="-".join
+)
 def model(request):
+    device, kv = request.param
     formats = Formats("nvfp4", "fp8_block", "e4m3_row", "e4m3_row", "nvfp4")
-    capability = torch.cuda.get_device_capability() if request.param == "cuda" else (9, 0)
-    packer = Packer(Launching(capability, overlap=request.param == "cuda"))
-    return random_model(SHAPE_DEMO, formats, device=request.param, packer=packer)
+    capability = torch.cuda.get_device_capability() if device == "cuda" else (9, 0)
+    packer = Packer(Launching(capability, overlap=device == "cuda"))
+    shape = SHAPE_DEMO if kv == "bf16" else FOUR_LAYERS
+    model = random_model(shape, formats, device=device, packer=packer)
+    if kv == "fp8":
+        model.kv_scales = calibrate(model, [PROMPT])
+    return model
 
 
 class Answer:
@@ -137,14 +148,15 @@ def test_a_settled_state_is_that_of_single_steps(model):
     length = rounds.state.length
     for kept in ("keys", "values"):
         one, other = (getattr(answer.state.kv, kept) for answer in (rounds, steps))
-        assert torch.equal(one[:, :, :length], other[:, :, :length])
+        assert torch.equal(bits_of(one[:, :, :length]), bits_of(other[:, :, :length]))
 
 
 def test_the_state_holds_the_bytes_of_the_plan(model):
     config, state = model.config, model.new_state(1024)
     results = 32 * (2 * config.hidden_size + 4 * config.vocab_size)
     planned = state_bytes(config) + tail_bytes(config) + record_bytes(config) - results
-    assert state.num_bytes == planned + kv_bytes_per_token(config) * state.kv.max_tokens
+    kept = kept_bytes(config, 1024, packed=True, with_mtp=False, kv=model.kv_format)["context"]
+    assert state.num_bytes == planned + kept - kv_scale_bytes(config, model.kv_format)
 
 
 def test_a_state_in_place_of_another_is_told_by_its_addresses(model):

@@ -10,6 +10,7 @@ from tests.kernels.planting import report
 PROOFS = ("bits of the model", "within tolerance of fp64")
 SMALL = {
     "tree": prep_cases.prep_case(4, (2, 1), width=64, turned=16),
+    "coded": prep_cases.prep_case(4, (2, 2), width=64, turned=16, coded=True),
     "tiny": prep_cases.prep_case(2, (2, 1), domain.TINY, width=64, turned=16),
 }
 LAWS = {law.name: law for law in prep_laws.LAWS}

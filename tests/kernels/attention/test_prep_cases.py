@@ -81,8 +81,10 @@ def test_missing_depths_and_odd_angles_are_sentences():
 
 @pytest.mark.parametrize("rows", [1, 16, 1024])
 def test_problems_are_timed_on_what_was_proven(rows):
-    (problem,) = timed_prep(SIZES, rows)
-    assert problem.op in FAMILY.ops
-    assert problem.case is not None
-    written = problem.case.written_bytes
-    assert 2 * written <= problem.num_bytes < problem.case.read_bytes + written
+    plain, coded = timed_prep(SIZES, rows)
+    for problem in (plain, coded):
+        assert problem.op in FAMILY.ops
+        assert problem.case is not None
+    written = plain.case.written_bytes
+    assert 2 * written <= plain.num_bytes < plain.case.read_bytes + written
+    assert plain.num_bytes - coded.num_bytes == rows * 2 * 4 * 256

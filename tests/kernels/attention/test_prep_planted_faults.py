@@ -8,6 +8,7 @@ MODEL = "bits of the model"
 TRUTH = "within tolerance of fp64"
 LAW = "law"
 CAPACITY = "nothing is stored beyond the capacity"
+FINITE = "what is not finite is stored as no number"
 
 FAULTS = [
     # name, case, what the source says, what it is made to say, a proof that must turn red
@@ -29,6 +30,15 @@ FAULTS = [
     ("weights exchanged", "tree", "= is_q & (cols < D), is_k & (cols < D)",
      "= is_k & (cols < D), is_q & (cols < D)", TRUTH),
     ("value of the key", "tree", "v_at = v_ptr", "v_at = k_ptr", TRUTH),
+    ("nothing changed for codes", "coded", "mean + eps", "mean + eps", None),
+    ("scales of heads exchanged", "coded", "key_scales_ptr + group", "key_scales_ptr + 1 - group",
+     TRUTH),
+    ("scale of keys for values", "coded", "tl.load(value_scales_ptr", "tl.load(key_scales_ptr",
+     TRUTH),
+    ("scale multiplied in", "coded", "x.to(tl.float32) * inverse_scale",
+     "x.to(tl.float32) / inverse_scale", TRUTH),
+    ("cut too early", FINITE, "-448.0), 448.0", "-240.0), 240.0", LAW),
+    ("infinite is largest", FINITE, 'tl.abs(scaled) < float("inf")', "scaled == scaled", LAW),
     ("stored past the capacity", CAPACITY, "slots < capacity", "slots >= 0", LAW),
     ("not stored at the end", CAPACITY, "slots < capacity", "slots < capacity - 1", LAW),
 ]  # fmt: skip

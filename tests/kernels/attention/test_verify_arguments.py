@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kernels.attention.compact import attention_compact
+from kernels.attention.kv_codes import E4M3, KvScales
 from kernels.attention.verify import attention_verify
 from kernels.attention.verify_launch import _expect_tile, scratch_elements
 from kernels.attention.verify_problems import verify_case
@@ -55,10 +56,26 @@ def test_more_rows_than_a_verify_has_are_sent_to_prefill():
 
 def test_a_tile_that_does_not_hold_the_rows_is_refused():
     parts = row_groups(16, 6, 90)
-    with pytest.raises(ValueError, match="does not fit 16 rows of 6 heads on sm_90; take"):
-        _expect_tile(VerifyTile(5, 3, 1), parts, 6, 90)
+    with pytest.raises(
+        ValueError, match="16 rows of 6 heads on sm_90 and numbers of 2 bytes; take"
+    ):
+        _expect_tile(VerifyTile(5, 3, 1), parts, 6, 90, 2)
     with pytest.raises(ValueError, match="does not fit"):
-        _expect_tile(VerifyTile(6, 3, 1), row_groups(8, 6, 121), 6, 121)
+        _expect_tile(VerifyTile(6, 3, 1), row_groups(8, 6, 121), 6, 121, 2)
+    with pytest.raises(ValueError, match="numbers of 1 bytes"):
+        _expect_tile(VerifyTile(6, 3, 1), parts, 6, 90, 1)
+
+
+def test_a_store_of_codes_wants_its_scales():
+    codes, half = torch.zeros(1, 8, 256).to(E4M3), torch.ones(1, dtype=torch.bfloat16)
+    with pytest.raises(
+        ValueError, match="without scales; expected both bf16 without, or both e4m3"
+    ):
+        call(keys=codes, values=codes)
+    with pytest.raises(ValueError, match="with scales; expected both bf16 without"):
+        call(scales=KvScales(torch.ones(1), torch.ones(1)))
+    with pytest.raises(ValueError, match=r"scales of values must be contiguous fp32 \[1\]"):
+        call(keys=codes, values=codes, scales=KvScales(torch.ones(1), half))
 
 
 def test_scratch_holds_every_chunks_partials():

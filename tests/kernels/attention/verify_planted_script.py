@@ -16,10 +16,11 @@ from kernels.common.family import Op
 TRUTH, ROWS = "within tolerance of fp64", "rows stand alone"
 TREES = "random trees are the single steps of their rows"
 PATHS = "what is not on a row's path does not reach it"
+CODED_PATHS = f"{PATHS}, e4m3"
 CLASSES = "no context class changes a bit"
 
-ROUNDED = "exp2_of(__fsub_rn(__fmul_rn(scores[m][n][2 * half], p.factor), offset))"
-FUSED = "exp2_of(__fmaf_rn(scores[m][n][2 * half], p.factor, -offset))"
+ROUNDED = "exp2_of(__fsub_rn(__fmul_rn(scores[m][n][2 * half], factor), offset))"
+FUSED = "exp2_of(__fmaf_rn(scores[m][n][2 * half], factor, -offset))"
 
 FAULTS = [
     # name, source, what it says, what it is made to say, what must turn red
@@ -42,11 +43,23 @@ FAULTS = [
      "count = min(reached, p.chunks)", "count = p.chunks", CLASSES),
     ("a strand left out", "combine",
      "for (int i = 1; i < STRANDS; ++i)", "for (int i = 2; i < STRANDS; ++i)", TRUTH),
+    ("scale of keys forgotten", "verify",
+     "__fmul_rn(p.factor, p.key_scales[rows.group])", "p.factor", TRUTH),
+    ("scale of values forgotten", "verify",
+     "1.0f : p.value_scales[rows.group]", "1.0f : 1.0f", TRUTH),
+    ("queries in the order of BF16", "verify",
+     "{a.x, a.z, b.x, b.z}", "{a.x, a.y, a.z, a.w}", TRUTH),
+    ("even columns for odd", "verify", "n % 2 == 0 ? 0x20 : 0x31", "0x20", TRUTH),
+    ("codes that are no number not looked for", "verify", "+ 0x01010101) &", ") &", CODED_PATHS),
     ("gate forgotten", "combine", "1.0f + expf(-__bfloat162float(gate))", "1.0f", TRUTH),
 ]  # fmt: skip
 
-CASES = (verify_case(5, 1100, heads=6, groups=1), verify_case(6, 50, heads=6, groups=1, tree=1))
-TRIED = {law.name: law.broken for law in LAWS if law.name in (TREES, PATHS, CLASSES)}
+CASES = (
+    verify_case(5, 1100, heads=6, groups=1),
+    verify_case(6, 50, heads=6, groups=1, tree=1),
+    verify_case(5, 1100, heads=12, groups=2, coded=True),
+)
+TRIED = {law.name: law.broken for law in LAWS if law.name in (TREES, PATHS, CODED_PATHS, CLASSES)}
 PROVEN = {TRUTH: proofs.within_tolerance, ROWS: proofs.rows_stand_alone}
 
 

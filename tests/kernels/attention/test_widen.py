@@ -1,0 +1,57 @@
+"""Widening a store of codes is exact, stops at the positions, and compiles for both GPUs."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernels.attention.kv_codes import E4M3, KvScales
+from kernels.attention.widen import SLOTS, attention_widen
+from kernels.attention.widen_kernel import widen_kernel as kernel
+from kernels.common.compile import compile_kernel
+
+
+def test_the_kernel_and_the_cpu_path_are_green(run_script):
+    script = Path(__file__).with_name("widen_script.py")
+    for build in ("torch", "interpreter"):
+        found = run_script(script, build, interpreted=build == "interpreter")
+        assert found["num_proofs"] > 10
+        assert found["red"] == []
+
+
+@pytest.mark.parametrize("capability", [90, 121])
+def test_it_compiles_without_spills_by_the_hardware_converter(capability):
+    names = kernel.arg_names
+    types = {name: "*u8" if name in ("keys_ptr", "values_ptr") else "i32" for name in names}
+    types |= {"key_scales_ptr": "*fp32", "value_scales_ptr": "*fp32"}
+    types |= {"positions_ptr": "*i32", "out_ptr": "*bf16"}
+    aligned = [name for name in names if name.endswith("_ptr") or name.startswith("stride_")]
+    constants, options = {"D": 256, "SLOTS": SLOTS}, {"num_warps": 4}
+    binary = compile_kernel(kernel, types, constants, options, capability, aligned)
+    usage = binary.usage()
+    assert usage["STACK"] == usage["LOCAL"] == binary.spill_bytes() == 0
+    assert "cvt.rn.f16x2.e4m3x2" in binary.ptx
+
+
+def call(**changed: object) -> None:
+    codes, ones = torch.zeros(2, 8, 64).to(E4M3), torch.ones(2)
+    arguments: dict = {
+        "keys": codes,
+        "values": codes,
+        "scales": KvScales(ones, ones),
+        "positions": torch.tensor([0, 5], dtype=torch.int32),
+        "out": torch.empty(2, 2, 8, 64).bfloat16(),
+    }
+    attention_widen(**arguments | changed)
+
+
+def test_wrong_arguments_are_sentences():
+    call()
+    with pytest.raises(TypeError, match="keys must be"):
+        call(keys=torch.zeros(2, 8, 64).bfloat16())
+    with pytest.raises(ValueError, match=r"expected out \[2, G, S, D\], contiguous"):
+        call(out=torch.empty(3, 2, 8, 64).bfloat16())
+    with pytest.raises(ValueError, match=r"scales of keys must be contiguous fp32 \[2\]"):
+        call(scales=KvScales(torch.ones(3), torch.ones(2)))
+    with pytest.raises(ValueError, match="slots of keys must lie side by side"):
+        call(keys=torch.zeros(2, 8, 128).to(E4M3)[..., :64])
