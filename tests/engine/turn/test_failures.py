@@ -122,6 +122,25 @@ def test_a_failure_anywhere_is_an_end_of_the_turn(
         assert_equal([again.logits], [whole.logits])
 
 
+@pytest.mark.parametrize("leaves", [False, True], ids=["stops", "leaves"])
+@pytest.mark.parametrize("drafter", ["off", "replay"])
+def test_a_turn_may_be_left_at_any_event(open_engine, model, whole, drafter, leaves):
+    request = requested(drafter=drafter, num_draft_tokens=1, replay_ids=whole.token_ids)
+    for at in range(len(run(open_engine(), request))):
+        engine, stop = open_engine(), threading.Event()
+        turn = engine.generate(request, stop)
+        for index, event in enumerate(turn):
+            if index == at and leaves:
+                turn.close()
+            elif index == at:
+                stop.set()
+            if isinstance(event, TurnEnded):
+                ids = event.record.token_ids
+                assert ids == whole.token_ids[: len(ids)]
+        assert not engine._memory._is_spoilt
+        assert_trusted_rightly(engine._memory, model)
+
+
 @pytest.mark.parametrize(
     "problem", [TritonError("out of resource"), CalledProcessError(1, ["ptxas"])], ids=repr
 )
