@@ -125,7 +125,8 @@ def test_a_failure_anywhere_is_an_end_of_the_turn(
 @pytest.mark.parametrize("leaves", [False, True], ids=["stops", "leaves"])
 @pytest.mark.parametrize("drafter", ["off", "replay"])
 def test_a_turn_may_be_left_at_any_event(open_engine, model, whole, drafter, leaves):
-    request = requested(drafter=drafter, num_draft_tokens=1, replay_ids=whole.token_ids)
+    options = {"max_tokens": 4, "num_draft_tokens": 1, "replay_ids": whole.token_ids}
+    request = requested(drafter=drafter, **options)
     for at in range(len(run(open_engine(), request))):
         engine, stop = open_engine(), threading.Event()
         turn = engine.generate(request, stop)
