@@ -7,6 +7,7 @@ it by the clock. No call into the interface is ever made from this thread.
 
 import contextlib
 import ctypes
+import gc
 import queue
 import sys
 import threading
@@ -288,12 +289,12 @@ class EngineWorker:
     def _let_go(self) -> None:
         engine, self._engine = self._engine, None
         if engine is not None:
-            engine.close()
+            _close(engine)
 
     def _let_go_of_kept(self) -> None:
         kept, self._kept = self._kept, None
         if kept is not None:
-            kept[0].close()
+            _close(kept[0])
 
     def _answer(self, request: Request) -> None:
         engine = self._engine
@@ -328,7 +329,19 @@ def _unexpected(error: Exception) -> EngineError:
 
 
 def _told(engine: ChatEngine) -> EngineOpened:
+    """What is known of an engine that stays.
+
+    A full collection of garbage would look at all that it and the screen are made of, and stop both
+    for a tenth of a second or more in the middle of an answer: what is there now is left out.
+    """
+    gc.freeze()
     return EngineOpened(engine.info, engine.token_texts, engine.text_tokens)
+
+
+def _close(engine: ChatEngine) -> None:
+    """Let go of an engine: its layers and graphs refer to each other, the collector frees them."""
+    gc.unfreeze()
+    engine.close()
 
 
 def _alone(error: EngineError) -> EngineError:

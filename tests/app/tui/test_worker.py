@@ -1,5 +1,7 @@
+import gc
 import threading
 import time
+import weakref
 
 from app.rates import TurnRates, rates_of
 from app.tui import worker as workers
@@ -30,6 +32,27 @@ def test_opens_answers_and_closes():
     assert events[-1].record.text == "a b c d"
     worker.close()
     assert engine.is_closed
+
+
+class Knotted(ScriptedEngine):
+    """An engine that refers to itself, as layers and captured graphs do."""
+
+    def __init__(self):
+        super().__init__()
+        self.itself = self
+
+
+def test_collections_leave_a_loaded_engine_out_and_free_one_that_is_let_go():
+    gc.unfreeze()
+    worker = EngineWorker(lambda progress, cancel: Knotted())
+    worker.start()
+    collect(worker, EngineOpened)
+    assert gc.get_freeze_count() > 1000
+    gone = weakref.ref(worker._engine)
+    worker.close()
+    assert gc.get_freeze_count() == 0
+    gc.collect()
+    assert gone() is None
 
 
 def test_in_a_pause_the_machine_is_measured_again_and_a_change_is_told(monkeypatch):
