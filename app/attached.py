@@ -75,7 +75,10 @@ def attach(text: str) -> Outgoing:
     kept = [one.start for one in mentions(text) if one.is_kept_a_word]
     for start in reversed(kept):
         text = text[:start] + text[start + 1 :]
-    return with_files(text, names)
+    try:
+        return with_files(text, names)
+    except RequestError as error:
+        raise RequestError(error.message, f"{error.mend} \\@ sends a name as a word.") from None
 
 
 def with_files(text: str, names: Sequence[str]) -> Outgoing:
@@ -121,16 +124,29 @@ def mention_of(name: str) -> str:
     return f'@"{name}"' if " " in name or name[-1:] in _AFTER_A_NAME else f"@{name}"
 
 
+def read_typed(name: str) -> FileText:
+    """Read the file behind a command: its name may stand in quotes, or in the form of a mention.
+
+    Raises:
+        RequestError: as `read_file`.
+    """
+    bare = name.removeprefix("@") if not _is_there(name) else name
+    quoted = len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'"
+    return read_file(bare[1:-1] if quoted and not _is_there(bare) else bare)
+
+
 def read_file(name: str) -> FileText:
     """Read a file that goes along with a message.
 
     Raises:
         RequestError: it is missing, does not read, is no text, or is too large.
     """
+    if not name.strip():
+        raise RequestError("The name of the file is empty.", "Name a file of text.")
     path = expanded(name)
     try:
         if not path.exists():
-            raise RequestError(f"There is no file {name}.", r"\@ sends the name as a word.")
+            raise RequestError(f"There is no file {name}.", "Name one that is there.")
         if not path.is_file():  # a pipe would never answer
             raise RequestError(f"{name} is no plain file.", "Name a file of text.")
         with path.open("rb") as file:

@@ -37,6 +37,12 @@ class Completion:
         return whole if len(whole) > len(self.typed) else ""
 
 
+def name_at(before: str) -> str:
+    """The name of a file that is being typed at the end of a text; empty where none is."""
+    found = _PARTIAL.search(before)
+    return found[2] if found is not None and (found[1] or " " not in found[2]) else ""
+
+
 def completion_at(before: str) -> Completion | None:
     """What may follow at the end of a text; None where no file is being named."""
     found = _PARTIAL.search(before)

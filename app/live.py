@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.errors import SettingsError, nearest
+from engine.errors import SettingsError, did_you_mean
 from engine.settings.declared import KNOWN, Settings, build
-from engine.settings.registry import Resolved, Setting, parse, plain_number
+from engine.settings.registry import ALL_SETTINGS, Resolved, Setting, parse, plain_number
 
 SOURCE = "/set"
 
@@ -105,8 +105,10 @@ class LiveSettings:
                 refused.append(str(error))
         return refused
 
-    def set(self, name: str, raw: str) -> str:
+    def set(self, name: str, raw: str, command: str = SOURCE) -> str:
         """Change a setting, by full name or by its last part; returns what to say.
+
+        ``command`` is what a refused value is told to come from.
 
         Raises:
             SettingsError: the name is unknown or ambiguous, the value does not read, or a change
@@ -118,7 +120,7 @@ class LiveSettings:
             raise SettingsError(
                 f"'{full}' is read at the start only.", f"Restart with it, or set {one.env}."
             )
-        self.resolved[full] = Resolved(parse(one, raw, SOURCE), SOURCE)
+        self.resolved[full] = Resolved(parse(one, raw, command), SOURCE)
         self.settings = build(self.resolved)
         when = " from the next conversation on" if one.when == "session" else ""
         return f"{full} is {show_value(self.resolved[full].value)} ({SOURCE}){when}."
@@ -146,7 +148,8 @@ def full_name(name: str) -> str:
     if fitting:
         raise SettingsError(f"'{name}' fits {' and '.join(fitting)}.", "Write the full name.")
     leaves = {full.split(".")[1]: full for full in KNOWN}
-    raise SettingsError(f"There is no setting '{name}'.", nearest(wanted, [*KNOWN, *leaves]))
+    hint = did_you_mean(wanted, [*KNOWN, *leaves]) or ALL_SETTINGS
+    raise SettingsError(f"There is no setting '{name}'.", hint)
 
 
 def raw_text(value: object) -> str:

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,8 +15,10 @@ from engine.errors import OutputError, RequestError, how_to_write
 
 
 def new_name(begins: str, ending: str) -> str:
-    """A name for a file in the working folder that was not named, with the time in it."""
-    return f"{begins}-{datetime.now().astimezone():%Y%m%d-%H%M%S}{ending}"
+    """A free name for a file in the working folder that was not named, with the time in it."""
+    timed = f"{begins}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    names = (f"{timed}{number}{ending}" for number in chain([""], (f"-{n}" for n in count(2))))
+    return next(name for name in names if not os.path.lexists(name))
 
 
 def check_output(option: str, path: Path, ending: str = "") -> None:

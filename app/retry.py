@@ -12,6 +12,8 @@ from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
 from engine.errors import RequestError
 
+COMMAND = "/retry"
+
 
 @dataclass(frozen=True, slots=True)
 class Retry:
@@ -49,7 +51,7 @@ def retry_meant(session: Session, live: LiveSettings, argument: str) -> Retry:
                 f"'{word}' is no value that an answer is made with.",
                 "Write NAME=VALUE, such as temperature=0.2 or seed=7.",
             )
-        like.set(name, value)
+        like.set(name, value, COMMAND)
     return Retry(prompt, like, bool(words), refused)
 
 

@@ -104,7 +104,10 @@ def choose_compute_path(settings: Settings, device: str) -> ComputePath:
             )
         said = [path.reason] if device == "cuda" else []
         if settings.kernels.prefill == "fp8":
-            said.append("The setting 'kernels.prefill' is 'fp8', which needs the kernels of a GPU.")
+            said.append(
+                "The setting 'kernels.prefill' is 'fp8', which needs the kernels of a GPU: "
+                "prompts are read in BF16."
+            )
         return ComputePath(why_not=" ".join(said))
     assert facts.capability is not None
     overlap = dispatch("overlap", facts, 1, settings.kernels).kernel == "on"

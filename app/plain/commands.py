@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from app import clipboard
-from app.attached import mention_of, read_file, typed_message
+from app.attached import mention_of, read_typed, typed_message
 from app.commands.sessions import summary_line
 from app.copied_text import text_meant
 from app.live import show_value
@@ -162,7 +162,7 @@ def _edit(state: PlainState, argument: str) -> None:
 def _read(state: PlainState, argument: str) -> None:
     if not argument:
         raise RequestError("Say which file: /read PATH.", "@PATH in a message sends it.")
-    file = read_file(argument)
+    file = read_typed(argument)
     num_tokens = state.engine.text_tokens(file.text)
     say(f"{file.name}: {num_tokens:,} tokens. Write {mention_of(file.name)} in a message.")
 

@@ -20,6 +20,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from app.attached import mention_of
 from app.file_names import completion_at
+from app.plain.typed_ahead import lines_ahead
 from app.report import say
 from app.sessions.history import PromptHistory
 from app.slash import SLASH_COMMANDS
@@ -54,7 +55,7 @@ class LineReader:
     def read(self, draft: str) -> str | None:
         """The next message; ``draft`` is told, since it cannot be edited here."""
         if draft:
-            say(f"(not sent last time: {visible_line(draft, DRAFT_CELLS)})")
+            say(f"(not sent: {visible_line(draft, DRAFT_CELLS)})")
         lines: list[str] = []
         while True:
             if sys.stderr and is_terminal(sys.stdin):
@@ -104,9 +105,18 @@ class EditingReader:
         self._prompt.default_buffer.on_text_changed += self._typed
 
     def read(self, draft: str) -> str | None:
-        """The next message, begun with ``draft``."""
+        """The next message, begun with ``draft``.
+
+        A line that was sent before the prompt stood is the message; of several, which may be a
+        paste, it is for the person to say.
+        """
         try:
-            return self._prompt.prompt(default=draft)
+            ahead = lines_ahead(self._prompt.input)
+            if len(ahead) == 1 and ahead[0].strip() and not draft:
+                say(f"{PROMPT}{visible_line(ahead[0], DRAFT_CELLS)}")
+                self._prompt.history.append_string(ahead[0])
+                return ahead[0]
+            return self._prompt.prompt(default="\n".join(filter(None, (draft, *ahead))))
         except EOFError:
             self._keep_draft("")
             return None

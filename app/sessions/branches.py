@@ -34,7 +34,9 @@ def message_meant(session: Session, argument: str, role: Role) -> MessageEntry:
     if argument in session.messages:
         return session.messages[argument]
     if argument and not argument.isdecimal():
-        raise RequestError(f"'{argument}' is no number.", "Count from the end, 1 is the last.")
+        raise RequestError(
+            f"'{argument}' is no number of a message.", "Count from the end, 1 is the last."
+        )
     found = [one for one in session.path_messages() if one.role == role]
     number = int(argument or 1)
     if not 1 <= number <= len(found):

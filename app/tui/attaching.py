@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from app.attached import names_in, read_file
-from app.file_names import completion_at
+from app.file_names import completion_at, name_at
 from app.tui.conversation import Conversation
 from app.visible import visible_line
 from engine.errors import RequestError
@@ -42,7 +42,9 @@ class Attaching:
             self._text, self._names = text, names_in(text)
         completion = completion_at(before_cursor)
         if completion is not None and not set(completion.names) & set(self._names):
-            return f"{'  '.join(completion.names)}   Tab completes"
+            return f"Tab completes: {'  '.join(completion.names)}"
+        if completion is None and not self._names and (name := name_at(before_cursor)):
+            return f"there is no file {visible_line(name, NAME_CELLS)}: it is sent as a word"
         return self._cost() if self._names else ""
 
     def _cost(self) -> str:

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import TextArea
 
-from app.file_names import completion_at
+from app.file_names import completion_at, name_at
 from app.tui.paste import PastedTexts
 from app.visible import visible
 
@@ -132,8 +132,10 @@ class Composer(TextArea):
             self.put(whole)
             return True
         found = completion_at(self.before_cursor)
-        if found is None or not found.longest:
-            return found is not None and len(found.names) > 1
+        if found is None:
+            return bool(name_at(self.before_cursor))  # the focus stays where a name is being typed
+        if not found.longest:
+            return len(found.names) > 1
         row, column = self.cursor_location
         self.replace(found.longest, (row, column - len(found.typed)), (row, column))
         return True

@@ -205,8 +205,14 @@ class FootPiece(Piece):
 
     def _draw(self, width: int, look: Look) -> list[Strip]:
         style = look.dim if self._tone == "info" else look.notice
-        text = f" {look.signs.dot} ".join(self._parts)
-        return [Strip([Segment(clip(text, width), style)])]
+        rows: list[str] = []
+        for part in self._parts:  # a figure is not cut in two
+            joined = f"{rows[-1]} {look.signs.dot} {part}" if rows else part
+            if rows and cell_len(joined) <= width:
+                rows[-1] = joined
+            else:
+                rows.append(part)
+        return [Strip([Segment(row, style)]) for one in rows for row in fold_text(one, width)]
 
 
 class NoticePiece(Piece):

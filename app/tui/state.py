@@ -101,7 +101,7 @@ def completion_hint(text: str) -> str:
     if len(found) == 1 and found[0].name == text[1:].split(" ")[0]:
         return f"{found[0].usage}  {found[0].help}"
     names = "  ".join(f"/{one.name}" for one in found)
-    return f"{names}   Tab completes" if found else ""
+    return f"Tab completes: {names}" if found else ""
 
 
 def complete(text: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from app.attached import mention_of, read_file
+from app.attached import mention_of, read_typed
 from app.copied_text import text_meant
 from app.live import LiveSettings
 from app.tui.answer import THINKING_MODES
@@ -52,7 +52,7 @@ class TalkCommands:
     def _read(self, argument: str) -> None:
         if not argument:
             raise RequestError("Say which file: /read PATH.", "@PATH in a message does the same.")
-        mention = mention_of(read_file(argument).name)
+        mention = mention_of(read_typed(argument).name)
         box = self._window.composer
         before = box.text[-1:]
         box.move_cursor(box.document.end)

@@ -12,10 +12,12 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.errors import SettingsError, did_you_mean, nearest
+from engine.errors import SettingsError, did_you_mean
 from engine.settings.environment import PREFIX
 
 When = Literal["start", "session", "live"]
+
+ALL_SETTINGS = "'qwen38 settings' lists all."
 
 
 def setting(
@@ -229,9 +231,8 @@ def resolve(
     for source, values in layers:
         for name, raw in values.items():
             if name not in known:
-                raise SettingsError(
-                    f"{source}: there is no setting '{name}'.", nearest(name, known)
-                )
+                hint = did_you_mean(name, known) or ALL_SETTINGS
+                raise SettingsError(f"{source}: there is no setting '{name}'.", hint)
             merged[name] = Resolved(parse(known[name], raw, source), source)
     return merged
 
@@ -249,6 +250,6 @@ def names_from_environment(
         if variable not in by_variable:
             raise SettingsError(
                 f"environment: there is no setting behind {variable}.",
-                nearest(variable, by_variable),
+                did_you_mean(variable, by_variable) or ALL_SETTINGS,
             )
     return {by_variable[variable]: value for variable, value in variables.items()}

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from app.attached import as_words, attach, names_in, read_file, typed_message
+from app.attached import as_words, attach, names_in, read_file, read_typed, typed_message
 from app.sessions.entries import FileSpan, MessageEntry
 from app.sessions.store import SessionStore
 from engine.errors import RequestError
@@ -123,3 +123,25 @@ def test_what_cannot_be_sent_is_refused_in_a_sentence(folder, monkeypatch):
 def test_a_file_without_permission_is_refused(folder):
     (folder / "a.py").chmod(0)
     assert "a.py does not read: Permission denied." in refusal("a.py")
+
+
+@pytest.mark.parametrize("typed", ["my file.md", '"my file.md"', "'my file.md'", '@"my file.md"'])
+def test_a_command_takes_a_name_however_it_is_quoted(typed):
+    assert read_typed(typed).name == "my file.md"
+
+
+def test_a_name_that_holds_quotes_is_that_name(folder):
+    (folder / "'q'").write_text("quoted")
+    (folder / "@at").write_text("at")
+    assert read_typed("'q'").text == "quoted"
+    assert read_typed("@at").text == "at"
+
+
+def test_how_to_send_a_word_is_told_where_there_is_a_message():
+    with pytest.raises(RequestError, match=r"no file ./gone.*\\@ sends a name as a word"):
+        attach("see @./gone")
+    with pytest.raises(RequestError) as found:
+        read_typed("gone")
+    assert "@" not in str(found.value)
+    with pytest.raises(RequestError, match="name of the file is empty"):
+        read_file(" ")

@@ -30,3 +30,13 @@ def test_a_guarded_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write everywhere
     with pytest.raises(OutputError, match="x cannot be written: Permission denied"):
         check_output("--json", tmp_path / "x")
+
+
+def test_a_name_with_the_time_in_it_is_free(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = []
+    for _ in range(3):
+        names.append(new_name("trace", ".json.gz"))
+        (tmp_path / names[-1]).touch()
+    assert len(set(names)) == 3
+    assert all(re.fullmatch(r"trace-\d{8}-\d{6}(-\d)?\.json\.gz", one) for one in names)

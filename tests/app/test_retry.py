@@ -84,3 +84,12 @@ def test_a_value_of_another_version_is_told_and_left_at_its_default(live):
     assert like.settings.sampling.temperature is None
     assert len(refused) == 1
     assert "'sampling.temperature'" in refused[0]
+
+
+def test_what_is_wrong_is_told_of_the_command_that_was_typed(talked, live):
+    with pytest.raises(SettingsError, match="^/retry: 'sampling.temperature' is 'x'"):
+        retry_meant(talked, live, "temperature=x")
+    with pytest.raises(SettingsError, match="no setting 'foo'.*'qwen38 settings' lists all"):
+        retry_meant(talked, live, "foo=1")
+    with pytest.raises(RequestError, match="'-1' is no number of a message"):
+        retry_meant(talked, live, "-1")

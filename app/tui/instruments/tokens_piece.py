@@ -83,11 +83,12 @@ class GrowingTokensPiece(TokensPiece):
 
 
 def _legend(width: int, look: Look) -> list[Strip]:
-    styles, between = _styles(look), Segment(f" {look.signs.dot} ", look.faint)
+    styles, between = _styles(look), f" {look.signs.dot} "
+    in_full = sum(len(words) for _, words in LEGEND) + (len(LEGEND) - 1) * len(between)
     legend: list[Segment] = []
     for kind, words in LEGEND:
-        legend += [between] if legend else []
-        legend.append(Segment(words, styles[kind]))
+        legend += [Segment(between, look.faint)] if legend else []
+        legend.append(Segment(words if in_full <= width else kind, styles[kind]))
     return [Strip(legend).crop(0, width), Strip.blank(0)]
 
 

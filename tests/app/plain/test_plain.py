@@ -332,3 +332,31 @@ def test_a_file_goes_along_and_its_cost_is_said(state, capfd, tmp_path, monkeypa
     assert "notes.txt: 6 tokens." in errors
     assert "There is no file ./nothing." in errors
     assert reader.drafts[3:5] == ["see @notes.txt", "see @./nothing"]
+
+
+@pytest.mark.parametrize("while_busy", ["loading", "answering"])
+def test_a_line_that_was_typed_ahead_is_sent_when_the_prompt_comes(on_terminal, while_busy):
+    script = {"answer": "word " * 40 + "done", "round_s": 0.02}
+    with on_terminal([script, script], "chat", "--plain") as terminal:
+        if while_busy == "answering":
+            terminal.wait_for("you>")
+            terminal.type("hello\r")
+            terminal.wait_for("word")
+        terminal.type("ahead of you\r")
+        seen = terminal.wait_for("you> ahead of you.*done.*tok/s.*you>")
+        assert "...>" not in seen
+        terminal.type("/quit\r")
+        assert terminal.exit_code()[1] == 0
+
+
+def test_several_lines_that_were_typed_ahead_wait_in_the_prompt(on_terminal):
+    script = {"answer": "word " * 40 + "done", "round_s": 0.02}
+    with on_terminal([script, script], "chat", "--plain") as terminal:
+        terminal.wait_for("you>")
+        terminal.type("hello\r")
+        terminal.wait_for("word")
+        terminal.type("a paste\rof lines\r")
+        terminal.wait_for("tok/s.*you>.*a paste.*of lines")
+        terminal.type("\x03")
+        terminal.type("\x04")
+        assert terminal.exit_code()[1] == 0

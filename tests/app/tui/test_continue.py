@@ -1,5 +1,10 @@
 """An answer that stopped goes on behind what it says, on the screen and on the disk."""
 
+import re
+
+import pytest
+
+from app.tui.pieces import FootPiece
 from engine.errors import RequestError
 from tests.app.tui.test_branches import again, contents, talk
 from tests.app.tui.test_states import SLOW
@@ -89,3 +94,21 @@ async def test_an_answer_that_the_model_ended_keeps_its_record(seat):
         await s.idle()
         assert s.app.chat.session.path_messages()[-1] == before
         assert "nothing to go on with" in s.state
+
+
+@pytest.mark.parametrize("columns", [40, 60, 120])
+async def test_how_an_answer_ended_is_not_cut(seat, columns):
+    async with seat(Script(answer="word " * 400, round_s=0.02), size=(columns, 24)) as s:
+        await s.idle()
+        await s.send("go")
+        await s.until(lambda: s.app.chat.phase == "writing")
+        await s.pilot.pause(0.3)
+        await s.pilot.press("escape")
+        await s.idle()
+        await s.pilot.pause()
+        (foot,) = [one for one in s.app.transcript.pieces if isinstance(one, FootPiece)]
+        rows = [row.text.strip() for row in foot.rows(s.app.transcript.text_width, s.app.look)]
+        told = " ".join(row for row in rows if row)
+        assert "stopped, the text is kept: /continue goes on" in told
+        assert " tokens" in told
+        assert re.search(r"first after \d+\.\d\d s$", told)

@@ -33,7 +33,7 @@ async def test_a_name_is_completed_with_tab_and_what_fits_is_shown(seat):
         await s.idle()
         await s.type("see @no")
         s.app.tick()
-        assert "notebook.md  notes.txt   Tab completes" in s.state
+        assert "Tab completes: notebook.md  notes.txt" in s.state
         await s.pilot.press("tab")
         assert s.app.composer.text == "see @note"
         await s.pilot.press("s", "tab")
@@ -179,3 +179,16 @@ async def test_hostile_files_and_names_draw_as_text(seat, folder):
         assert s.app.transcript.cursor.is_open
         assert not FORBIDDEN & set(s.text)
         assert not s.app._exit
+
+
+async def test_a_name_of_nothing_is_told_and_tab_stays_in_the_box(seat):
+    async with seat() as s:
+        await s.idle()
+        await s.type("see @gone.txt")
+        s.app.tick()
+        assert "there is no file gone.txt: it is sent as a word" in s.state
+        await s.pilot.press("tab")
+        assert s.app.composer.has_focus
+        await s.type(" now")
+        s.app.tick()
+        assert "gone.txt" not in s.state

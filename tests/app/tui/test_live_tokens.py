@@ -1,5 +1,7 @@
 """F7 while an answer streams: each token marked by how it came, with the words at hand so far."""
 
+import pytest
+
 from app.tui.instruments.tokens_piece import GrowingTokensPiece, TokensPiece
 from app.tui.pieces import BlockPiece
 from tests.app.tui.hostile import FORBIDDEN, HOSTILE
@@ -81,3 +83,13 @@ async def test_hostile_text_is_marked_as_text(seat):
             assert not FORBIDDEN & set(s.text)
         await s.idle()
         assert not FORBIDDEN & set(s.text)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+async def test_the_legend_is_never_cut(seat, width):
+    async with seat(Script(answer="one two"), size=(width, 20), chat__token_colours=True) as s:
+        await talk(s, "go")
+        (whole,) = kinds(s, TokensPiece)
+        rows = whole.rows(s.app.transcript.text_width, s.app.look)
+        legend = next(row.text for row in rows if "accepted" in row.text).strip()
+        assert legend.split(" · ")[-1] in ("bonus", "behind a whole draft"), legend
