@@ -25,7 +25,7 @@ from engine.profile import Profile, WeightFormat, get_profile, kv_format_of, loa
 from engine.settings.declared import KernelSettings, Settings
 from engine.tune.tiles import read_table
 from engine.types import KvFormat
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.linear.formats import STEP
 from kernels.linear.pack import MEMBER_ROWS
 from kernels.linear.tile_choice import lookup
@@ -33,8 +33,8 @@ from kernels.linear.weight import NAMES
 
 Phase = Literal["round", "between", "chunk"]
 ROWS: dict[Phase, tuple[int, ...]] = {
-    "round": tuple(range(1, MAX_NODES + 1)),
-    "between": (MAX_NODES,),
+    "round": tuple(range(1, MAX_ROWS + 1)),
+    "between": (MAX_ROWS,),
     "chunk": NUM_ROWS,
 }
 """The rows that a call may have."""
@@ -233,7 +233,7 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
 def _product(phase: Phase, product: _Product, here: Here) -> Iterator[Explained]:
     """A product by each kernel that some number of rows gives it."""
     if phase == "round" and here.packs and (product.label, product.stored) == _GATES:
-        one = here.choose("multiply gates of a round", MAX_NODES)
+        one = here.choose("multiply gates of a round", MAX_ROWS)
         name = product.title(here)
         yield Explained(phase, name, product.times, one.name, one.build, one.reason)
         return
@@ -279,7 +279,7 @@ def _head(subject: Subject, here: Here) -> Explained:
     if not config.tie_word_embeddings:
         stored = subject.stored(name, expected_tensors(config)[name])
     product = _Product("head", config.vocab_size, config.hidden_size, stored, 1)
-    one = here.choose("head", MAX_NODES)
+    one = here.choose("head", MAX_ROWS)
     reason = _with_weight(one, product, here)
     return Explained("round", product.title(here), 1, one.name, one.build, reason)
 

@@ -1,9 +1,7 @@
 """Open a checkpoint: text files first, then weights, then an engine that answers."""
 
-import os
 import threading
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 
 import torch
@@ -16,6 +14,7 @@ from engine.draft.routed import Routing
 from engine.errors import CheckpointError, SettingsError
 from engine.load_steps import LoadSteps
 from engine.locate import Choice
+from engine.machine.cores import num_physical_cores
 from engine.machine.measure import read_bandwidth
 from engine.model.checkpoint import Checkpoint, open_checkpoint
 from engine.model.config import ModelConfig
@@ -33,6 +32,7 @@ from engine.model.kv_scales import (
 from engine.model.loading import load_weights
 from engine.model.memory import LEAST_SNAPSHOTS, plan_memory
 from engine.model.rows import ARITHMETIC
+from engine.notices import notices_of
 from engine.profile import Formats, kv_format_of
 from engine.quantize.calibration import read_calibration
 from engine.routing import routing_of
@@ -242,19 +242,6 @@ def choose_threads(config: ModelConfig) -> int:
     return 1 if is_small else num_physical_cores()
 
 
-def num_physical_cores() -> int:
-    """Cores that this process may use, hyper-threads left out where the machine names them."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    logical = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return logical
-    physical = [line.split(":")[1] for line in lines if line.startswith("physical id")]
-    core = [line.split(":")[1] for line in lines if line.startswith("core id")]
-    return min(logical, len(set(zip(physical, core, strict=False)))) or logical
-
-
 def choose_scales(kv: KvFormat, checkpoint: Checkpoint, model: Model, tokenizer: Tokenizer) -> str:
     """Give a model the scales of keys and values in 8 bits; say where they come from.
 
@@ -304,62 +291,3 @@ def model_name(path: Path) -> str:
         if folder.name.startswith("models--"):
             return folder.name.split("--")[-1]
     return path.absolute().name
-
-
-def notices_of(
-    choice: Choice,
-    checkpoint: Checkpoint,
-    path: ComputePath | None = None,
-    kv: KvFormat = "bf16",
-) -> tuple[str, ...]:
-    """What a person should know about how these weights are served; without a path on the CPU."""
-    path = path or ComputePath()
-    notices = [formats_notice(choice, checkpoint)]
-    if checkpoint.num_unused:
-        notices.append(
-            f"{choice.path} holds {checkpoint.num_unused} scales of activations; they are not "
-            "used, since activations are BF16 here."
-        )
-    if checkpoint.kv_scales and kv == "bf16":
-        notices.append(
-            f"{choice.path} holds {len(checkpoint.kv_scales)} scales of keys and values in 8 bits; "
-            "they are used where model.kv is 'fp8'."
-        )
-    if path.why_not:
-        notices.append(path.why_not)
-    if not path.is_packed and not choice.is_demo:
-        notices.append(_reference_notice(checkpoint))
-    if choice.profile.drafting.drafter == "mtp" and not checkpoint.has_mtp:
-        notices.append(f"{choice.path} has no MTP head, so that the drafter 'auto' is 'off'.")
-    return tuple(one for one in notices if one)
-
-
-def formats_notice(choice: Choice, checkpoint: Checkpoint) -> str:
-    """In which formats each part is stored; empty where they are the profile's own."""
-    formats = choice.profile.formats
-    told: list[str] = []
-    differing: list[str] = []
-    by_part = checkpoint.part_formats
-    for part in (one.name for one in fields(Formats) if one.name in by_part):
-        found = by_part[part]
-        told.append(f"{part} {' and '.join(f'{name} ({n})' for name, n in found.most_common())}")
-        expected: str = getattr(formats, part)
-        if set(found) != {expected}:
-            differing.append(f"{part} {expected}")
-    if not differing:
-        return ""
-    return (
-        f"{choice.named} stores {', '.join(told)} matrices, where the profile "
-        f"'{choice.profile.name}' expects {', '.join(differing)}; they are served as they are "
-        "stored."
-    )
-
-
-def _reference_notice(checkpoint: Checkpoint) -> str:
-    stored = {one.format for one in checkpoint.weights.values()}
-    held = ""
-    if "nvfp4" in stored:
-        held = ", and weights of 4 and 8 bits are held as BF16, up to four times their bytes"
-    elif stored != {"bf16"}:
-        held = ", and 8-bit weights are held as BF16, twice their bytes"
-    return f"The reference path is in use: every token reads all weights{held}."

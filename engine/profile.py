@@ -17,6 +17,7 @@ from engine.settings.environment import expanded
 from engine.settings.registry import resolve
 from engine.settings.toml_file import MEND, read_toml
 from engine.types import DRAFTERS, KV_FORMATS, KvFormat
+from kernels.common.round import MAX_ROWS
 
 WeightFormat = Literal["bf16", "fp8_block", "nvfp4", "e4m3_row"]
 WEIGHT_FORMATS: tuple[str, ...] = ("bf16", "fp8_block", "nvfp4", "e4m3_row")
@@ -156,8 +157,8 @@ def _read_formats(reader: "_Reader", table: dict[str, Any]) -> Formats:
 def _read_drafting(reader: "_Reader", table: dict[str, Any]) -> Drafting:
     reader.only(table, {"drafter", "max_tokens"}, "drafting.")
     most = table.get("max_tokens")
-    if not isinstance(most, int) or isinstance(most, bool) or not 0 <= most <= 31:
-        raise reader.error("drafting.max_tokens", most, "a whole number from 0 to 31")
+    if not isinstance(most, int) or isinstance(most, bool) or not 0 <= most < MAX_ROWS:
+        raise reader.error("drafting.max_tokens", most, f"a whole number from 0 to {MAX_ROWS - 1}")
     return Drafting(reader.word(table, "drafter", DRAFTERS, "drafting."), most)
 
 

@@ -15,6 +15,7 @@ from engine.turn.clock import PhaseClock
 from engine.turn.machine import Machine
 from engine.turn.memory import Memory
 from engine.turn.verify import Course
+from kernels.common.failures import failures
 
 
 def warm_up(machine: Machine, memory: Memory) -> None:
@@ -47,9 +48,10 @@ def warm_up(machine: Machine, memory: Memory) -> None:
         if model.device.type == "cuda":
             torch.cuda.synchronize()
         model.take_captured()  # nobody waited for these
-    except (RuntimeError, ValueError) as problem:
+    except failures() as problem:
+        reason = (str(problem).splitlines() or [type(problem).__name__])[0]
         raise KernelError(
-            f"The kernels do not run here: {str(problem).splitlines()[0]}.",
+            f"The kernels do not run here: {reason}.",
             "Set kernels.linear to 'reference', and tell us what 'qwen38 check' says.",
         ) from None
 

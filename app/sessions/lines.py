@@ -44,6 +44,11 @@ def session_line(contents: Contents) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def title_line(title: str, at: str) -> dict[str, Any]:
+    """A title that a person gave, as a line of the file."""
+    return {"type": "title", "text": title, "at": at}
+
+
 def settings_line(contents: Contents, at: str) -> dict[str, Any]:
     """What is set for the conversation, as one line."""
     return {"type": "settings", "values": contents.settings, "at": at}

@@ -13,16 +13,12 @@ from typing import Any
 
 from app.sessions.answer import AnswerWriter
 from app.sessions.drafts import read_draft, write_draft
-from app.sessions.entries import (
-    ROOT,
-    Contents,
-    FileSpan,
-    MessageEntry,
-)
-from app.sessions.lines import message_line, session_line, settings_line
+from app.sessions.entries import ROOT, Contents, FileSpan, MessageEntry
+from app.sessions.lines import message_line, settings_line, title_line
 from app.sessions.logfile import LogFile
 from app.sessions.tree import Tree
 from app.sessions.turns import pack
+from app.sessions.writing import SessionWriter
 from engine.errors import RequestError
 from engine.records import TurnRecord
 from engine.types import Message, Role
@@ -46,15 +42,10 @@ class Session:
 
     def __init__(self, contents: Contents, log: LogFile, drafts: Path, *, is_new: bool) -> None:
         self._contents = contents
-        self._log = log
+        self._writer = SessionWriter(log, is_new=is_new)
         self._drafts = drafts
-        self._is_written = not is_new
-        self.disk_problem = ""
-        """Why the last write failed; empty when it did not."""
         self.exported_leaf: str | None = None
         """The last message when the whole of it was last written to a file elsewhere."""
-        self.warnings: list[str] = []
-        """Sentences a person should see: damaged lines, a copy, a full disk. Only ever grows."""
 
     @property
     def id(self) -> str:
@@ -64,12 +55,12 @@ class Session:
     @property
     def path(self) -> Path:
         """The file; it is made with the first message."""
-        return self._log.path
+        return self._writer.path
 
     @property
     def trace_path(self) -> Path:
         """Where the timing of its answers is recorded."""
-        return self._log.path.with_suffix(TRACE_SUFFIX)
+        return self.path.with_suffix(TRACE_SUFFIX)
 
     @property
     def title(self) -> str:
@@ -119,7 +110,17 @@ class Session:
     @property
     def is_saved(self) -> bool:
         """Whether everything is on disk, or the person asked for no disk."""
-        return self._log.num_waiting == 0
+        return self._writer.is_whole
+
+    @property
+    def disk_problem(self) -> str:
+        """Why the last write failed; empty when it did not."""
+        return self._writer.problem
+
+    @property
+    def warnings(self) -> list[str]:
+        """Sentences a person should see: damaged lines, a copy, a full disk. Only ever grows."""
+        return self._writer.warnings
 
     def expect_kept(self) -> None:
         """Look whether the conversation may be left.
@@ -232,7 +233,7 @@ class Session:
     def rename(self, title: str) -> None:
         """Give the session a title of its own; empty takes the first message again."""
         self._contents.given_title = title
-        self._write_unless_empty(title_line(title))
+        self._write_unless_empty(title_line(title, now()))
 
     @property
     def draft(self) -> str:
@@ -245,11 +246,11 @@ class Session:
         if name != UNTITLED_DRAFT and not text:
             write_draft(self._drafts / f"{UNTITLED_DRAFT}.txt", "")
         if problem := write_draft(self._drafts / f"{name}.txt", text):
-            self._warn_about_disk(problem)
+            self._writer.warn(problem)
 
     def close(self) -> None:
         """Let go of the file; the session stays readable."""
-        self._log.close()
+        self._writer.close()
 
     def finish_answer(self, entry: MessageEntry, record: TurnRecord | None) -> MessageEntry:
         """Replace an answer by its final form and write that; `AnswerWriter` calls this."""
@@ -275,9 +276,7 @@ class Session:
     def leave_original(self, path: Path, notice: str) -> None:
         """Go on as a copy at ``path``, made with the next line; the original stays as it is."""
         self._contents.id = path.stem
-        self._log.close()
-        self._log = LogFile(path, keep=self._log.keep)
-        self._is_written = False
+        self._writer.begin_again(path)
         self.warnings.append(notice)
 
     def _parent(self, parent: str | None) -> str:
@@ -290,50 +289,13 @@ class Session:
     def _draft_name(self) -> str:
         return self.id if self.messages else UNTITLED_DRAFT
 
+    def _write(self, line: dict[str, Any]) -> None:
+        self._writer.write(self._contents, line)
+
     def _write_unless_empty(self, line: dict[str, Any]) -> None:
         # Before the first message there is no file, and its head will hold this.
-        if self._is_written:
+        if self._writer.has_begun:
             self._write(line)
-
-    def _write(self, line: dict[str, Any]) -> None:
-        self._contents.touch(line)
-        if self._is_written:
-            self._tell(self._log.append(line))
-            return
-        self._is_written = True
-        lines = [session_line(self._contents)]
-        if self._contents.given_title:
-            lines.append(title_line(self._contents.given_title))
-        if self.settings:
-            lines.append(settings_line(self._contents, now()))
-        others = [one for one in self.messages.values() if one.id != line.get("id")]
-        lines += [message_line(one, self._contents.ids_before(one)) for one in others]
-        if others and self.leaf != line.get("id"):
-            lines.append({"type": "branch", "id": self.leaf, "at": now()})
-        self._tell(self._log.append_all([*lines, line]))
-
-    def _tell(self, problem: OSError | None) -> None:
-        if problem is None:
-            if self.disk_problem:
-                self.warnings.append("The conversation is on disk again, with nothing missing.")
-            self.disk_problem = ""
-        else:
-            self._warn_about_disk(problem)
-
-    def _warn_about_disk(self, problem: OSError) -> None:
-        is_known = bool(self.disk_problem)
-        self.disk_problem = problem.strerror or str(problem)
-        if not is_known:
-            self.warnings.append(
-                f"The conversation is not on disk: {self.disk_problem} ({self.path}). "
-                "It is kept in memory and tried again with every message; "
-                "/export writes it elsewhere."
-            )
-
-
-def title_line(title: str) -> dict[str, Any]:
-    """A title that a person gave, as a line of the file."""
-    return {"type": "title", "text": title, "at": now()}
 
 
 def new_id() -> str:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from app.sessions.entries import Contents
-from app.sessions.lines import FORMAT, read_contents
+from app.sessions.lines import FORMAT, read_contents, title_line
 from app.sessions.logfile import LogFile, read_lines
-from app.sessions.session import TRACE_SUFFIX, Session, now, title_line
+from app.sessions.session import TRACE_SUFFIX, Session, now
 from engine.errors import EngineError, how_to_read, nearest
 
 SUFFIX = ".jsonl"
@@ -78,7 +78,7 @@ class SessionStore:
             log.close()
             raise
         session = Session(contents, log, self._drafts, is_new=False)
-        session.warnings += warnings
+        session.warnings.extend(warnings)
         if notice:
             session.leave_original(self._path(self._new_id()), notice)
         return session
@@ -133,7 +133,7 @@ class SessionStore:
         """
         path = _find(self.folder, session_id)
         log = _hold(path, "renamed")
-        problem = log.append(title_line(title))
+        problem = log.append(title_line(title, now()))
         log.close()
         if problem is not None:
             raise _refused(path, "renamed", problem)

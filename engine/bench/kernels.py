@@ -11,45 +11,20 @@ from typing import Any
 
 import torch
 
-from engine.check.families import RedKernelError, build_of, prove, sizes_of
+from engine.bench.subjects import Subject, subjects_of
+from engine.check.families import RedKernelError, build_of, prove
 from engine.check.run import check_family
-from engine.errors import MemoryPlanError, RequestError
+from engine.errors import MemoryPlanError
 from engine.machine.facts import cache_bytes, machine_facts, now, read_clocks, version_of
 from engine.machine.measure import launch_time, read_bandwidth
-from engine.model.config import config_of_shape
 from engine.model.memory import available_bytes
 from engine.sizes import size_text
-from engine.tune.tiles import read_table
 from engine.types import Progress
 from kernels.common.family import Family
 from kernels.common.peers import Peer
-from kernels.common.problem import Measured, Problem, Tile, Tunable
+from kernels.common.problem import Measured, Problem
 from kernels.common.timing import Timing, num_cold_copies, time_calls, time_checked
 from kernels.common.verdict import Finding, Report
-
-MAX_ROWS = 65536
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """One problem with its family and the tile that serves it; ``tunable`` None has no tile."""
-
-    family: Family
-    problem: Problem
-    tunable: Tunable | None
-    tile: Tile
-
-    @property
-    def label(self) -> str:
-        """What it is, for a person."""
-        one = self.problem
-        rows = f"{one.rows} row{'s' * (one.rows > 1)}"
-        return " ".join(part for part in (one.name, one.format_name, rows) if part)
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """What it is at any row count."""
-        return self.family.name, self.problem.op, self.problem.name, self.problem.format_name
 
 
 @dataclass(slots=True)
@@ -123,44 +98,6 @@ def bench_kernels(
         "nothing_to_time": [one.name for one in families if one.timed is None],
         "problems": [_figures(one, timed, limits, device) for one in timed],
     }
-
-
-def subjects_of(
-    families: Sequence[Family], shape: str, rows: Sequence[int], device: str
-) -> list[Subject]:
-    """The problems of families at a shape, by family, name and rows, with the tiles that serve.
-
-    Raises:
-        RequestError: the shape or a number of rows is not to be had, or nothing is to be timed.
-    """
-    config = config_of_shape(shape)
-    for number in rows:
-        if not 1 <= number <= MAX_ROWS:
-            raise RequestError(f"A call has 1 to {MAX_ROWS:,} rows, not {number}.")
-    sizes = sizes_of(shape, config)
-    found: list[Subject] = []
-    for family in families:
-        if family.timed is None:
-            continue
-        problems = [one for number in dict.fromkeys(rows) for one in family.timed(sizes, number)]
-        order = list(dict.fromkeys((one.name, one.format_name) for one in problems))
-        problems.sort(key=lambda one: order.index((one.name, one.format_name)))
-        found += [_subject(family, one, device) for one in problems]
-    if not found:
-        names = ", ".join(family.name for family in families)
-        raise RequestError(
-            f"There is nothing to time in {names} at {', '.join(map(str, rows))} rows.",
-            "Leave out --family to time every family.",
-        )
-    return found
-
-
-def _subject(family: Family, problem: Problem, device: str) -> Subject:
-    tunable = next((one for one in family.tunables if one.op == problem.op), None)
-    if tunable is None or device != "cuda":
-        return Subject(family, problem, tunable, None)
-    rows = read_table(family.name, torch.cuda.get_device_capability())
-    return Subject(family, problem, tunable, tunable.find(rows, tunable.key(problem)))
 
 
 def _expect_room(subject: Subject, device: str) -> None:

@@ -1,7 +1,5 @@
 """An engine around random weights of a full size, with the demo's tokenizer and template."""
 
-from collections.abc import Callable
-
 from engine.bench.model import draw_model
 from engine.compute_path import choose_compute_path
 from engine.draft.price_table import shipped_prices
@@ -15,6 +13,7 @@ from engine.settings.declared import Settings
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
 from engine.turn.local import LocalEngine
+from engine.types import Progress
 
 DEMO = profile_folder() / "demo"
 PRICES = ("sm_90", "nvfp4")
@@ -26,7 +25,7 @@ def random_engine(
     shape: str,
     profile: Profile,
     settings: Settings,
-    progress: Callable[[str], object] = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> tuple[LocalEngine, MemoryPlan]:
     """Draw a model and open an engine around it; its answers end at no token.
 

@@ -22,7 +22,7 @@ from engine.records import PHASES
 from engine.settings.declared import Settings
 from engine.turn.verify import Verifier
 from engine.types import Progress
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
 NUM_WARM_UP = 2
 """Rounds before the timed ones: allocators and libraries settle, and a graph is captured."""
@@ -143,8 +143,8 @@ def expect_rows(rows: Sequence[int]) -> None:
         RequestError: a number of rows is below 1 or above 32.
     """
     for num_rows in rows:
-        if not 1 <= num_rows <= MAX_NODES:
-            raise RequestError(f"A round has 1 to {MAX_NODES} rows, not {num_rows}.")
+        if not 1 <= num_rows <= MAX_ROWS:
+            raise RequestError(f"A round has 1 to {MAX_ROWS} rows, not {num_rows}.")
 
 
 def _time_rows(

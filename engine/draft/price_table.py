@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from itertools import accumulate
 from typing import Any, cast
 
 NOT_MEASURED = "not measured"
@@ -60,21 +61,36 @@ class PriceTable:
             context_tokens: positions held before it.
             branches: the rows are a tree.
         """
-        ladders = self.tree_ms if branches and self.tree_ms else self.chain_ms
+        ladders = climbing(self.tree_ms if branches and self.tree_ms else self.chain_ms)
         by_context = [between(self.rows, ladder, num_rows) for ladder in ladders]
         return between(self.context_tokens, by_context, max(context_tokens, self.context_tokens[0]))
 
     def draft(self, num_steps: int) -> float:
         """Milliseconds of a draft of so many steps of the MTP head; without one it never pays."""
-        return between(self.steps, self.draft_ms, num_steps) if self.steps else math.inf
+        if not self.steps:
+            return math.inf
+        return between(self.steps, tuple(accumulate(self.draft_ms, max)), num_steps)
+
+
+def climbing(ladders: Ladders) -> Ladders:
+    """The same ladders, where more rows and more positions never cost less.
+
+    What was timed may fall by its noise, and a line through that comes to nothing far beyond.
+    """
+    by_rows = (tuple(accumulate(one, max)) for one in ladders)
+    return tuple(accumulate(by_rows, lambda near, far: tuple(map(max, near, far))))
 
 
 def between(points: Sequence[int], values: Sequence[float], at: int) -> float:
-    """The value at ``at``: on the line through the two nearest points; of one point everywhere."""
+    """The value at ``at``: on the line through the two nearest points; of one point everywhere.
+
+    Before the first point at least its share of that one's value: a steep line crosses zero there.
+    """
     first, share = place(points, at)
     if first + 1 == len(points):
         return values[first]
-    return values[first] + (values[first + 1] - values[first]) * share
+    found = values[first] + (values[first + 1] - values[first]) * share
+    return max(found, values[0] * at / points[0]) if at < points[0] else found
 
 
 def place(points: Sequence[int], at: int) -> tuple[int, float]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from statistics import median, median_low
 
-from engine.draft.price_table import Ladders, PriceTable, between, place
+from engine.draft.price_table import Ladders, PriceTable, between, climbing, place
 
 ROW_CLASSES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32)
 """Rows of a round that the router chooses among: every chain of the MTP head, then in steps."""
@@ -130,7 +130,7 @@ class Prices:
 
 
 def _by_class(rows: Sequence[int], ladders: Ladders) -> list[list[float]]:
-    return [[between(rows, one, number) for number in ROW_CLASSES] for one in ladders]
+    return [[between(rows, one, number) for number in ROW_CLASSES] for one in climbing(ladders)]
 
 
 class _Factors:

@@ -13,8 +13,8 @@ from engine.model.tensors import (
 )
 from engine.profile import Formats, WeightFormat
 from engine.types import KvFormat
+from kernels.common.round import MAX_ROWS
 from kernels.linear.formats import FP8_BLOCK, NVFP4_GROUP, STEP, TILE_ROWS
-from kernels.linear.tile import MAX_ROWS
 
 KV_BYTES: dict[KvFormat, int] = {"bf16": 2, "fp8": 1}
 """Of a number of keys or values."""

@@ -20,7 +20,8 @@ from engine.model.config import ModelConfig
 from engine.model.decoder import Model
 from engine.model.plain_file import open_plain
 from engine.model.safetensors_header import StoredTensor
-from kernels.attention.kv_codes import E4M3_MAX, KvScales, power_of_two_from
+from kernels.attention.kv_codes import KvScales, power_of_two_from
+from kernels.common.e4m3 import E4M3_MAX
 
 CALIBRATION_TOKENS = 512
 SEQUENCE_TOKENS = 256

@@ -11,6 +11,7 @@ from typing import Literal
 
 import torch
 
+from kernels.common.round import MAX_ROWS
 from kernels.linear import middle_tile, prefill_fp8
 from kernels.linear.expand import expanded_linear
 from kernels.linear.formats import STEP
@@ -19,7 +20,7 @@ from kernels.linear.middle_tile import MiddleTile
 from kernels.linear.prefill_fp8 import fp8_prefill_linear
 from kernels.linear.reference import dequantise
 from kernels.linear.skinny import skinny_linear
-from kernels.linear.tile import MAX_ROWS, SkinnyTiles
+from kernels.linear.tile import SkinnyTiles
 from kernels.linear.weight import (
     Nvfp4Weight,
     Weight,

@@ -14,8 +14,9 @@ from engine.model.config import ModelConfig
 from engine.model.state import Snapshot, State
 from kernels.attention.compact import attention_compact
 from kernels.attention.kv_codes import KvScales
+from kernels.common.round import MAX_ROWS
 from kernels.common.staged import StagedTable
-from kernels.common.tree import MAX_NODES, TreePlan, TreeTables
+from kernels.common.tree import TreePlan, TreeTables
 from kernels.conv.op import conv_fold
 from kernels.delta.fold import delta_fold
 from kernels.delta.record import DeltaRecord
@@ -54,11 +55,11 @@ class RoundInputs:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._table = StagedTable(2 * MAX_NODES + 4, device)
+        self._table = StagedTable(2 * MAX_ROWS + 4, device)
         values = self._table.values
-        self.row_ids = values[:MAX_NODES]
-        self.pending_rows = values[MAX_NODES : 2 * MAX_NODES]
-        scalars = values[2 * MAX_NODES :]
+        self.row_ids = values[:MAX_ROWS]
+        self.pending_rows = values[MAX_ROWS : 2 * MAX_ROWS]
+        scalars = values[2 * MAX_ROWS :]
         self.start, self.parity, self.num_pending = scalars[:1], scalars[1:2], scalars[2:3]
         self.budget = scalars[3:]
         self.tree = TreeTables(device)
@@ -70,11 +71,11 @@ class RoundInputs:
         start: int,
         parity: int,
         pending: Sequence[int],
-        budget: int = MAX_NODES,
+        budget: int = MAX_ROWS,
     ) -> None:
         """Bring a round's numbers to the device, in the order of the current stream."""
-        no_ids = (0,) * (MAX_NODES - len(row_ids))
-        no_rows = (0,) * (MAX_NODES - len(pending))
+        no_ids = (0,) * (MAX_ROWS - len(row_ids))
+        no_rows = (0,) * (MAX_ROWS - len(pending))
         scalars = (start, parity, len(pending), budget)
         self._table.load((*row_ids, *no_ids, *pending, *no_rows, *scalars))
         self.tree.load(plan)
@@ -145,7 +146,7 @@ class RoundState(State):
                 self.inputs.row_ids, self.inputs.tree.parents, *wide)  # fmt: skip
         return *(one.data_ptr() for one in held), *self.kv.addresses
 
-    def begin(self, row_ids: Sequence[int], plan: TreePlan, budget: int = MAX_NODES) -> None:
+    def begin(self, row_ids: Sequence[int], plan: TreePlan, budget: int = MAX_ROWS) -> None:
         """Bring a round's rows to the device; the round writes the other half than the last one.
 
         Args:

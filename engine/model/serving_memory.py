@@ -25,7 +25,7 @@ from engine.model.rows import context_class
 from engine.types import KvFormat
 from kernels.attention.chunks import num_chunks as num_context_chunks
 from kernels.common.logit_rows import num_chunks, num_groups
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 from kernels.sample.accept import MAX_STOP_IDS, RESULT_SIZE
 
 GRAPH_BYTES = 1 << 20
@@ -94,7 +94,7 @@ def passing_bytes(
         # once beside the graphs, where all is launched before it is captured, and once in them
         passing["prefill"] *= 2
         passing["widening"] = workspace_bytes(config)
-        rounds = MAX_NODES * _row_bytes(config) + _partials_bytes(config, max_tokens)
+        rounds = MAX_ROWS * _row_bytes(config) + _partials_bytes(config, max_tokens)
         passing["graphs"] = 2 * rounds + MAX_GRAPHS * GRAPH_BYTES
         passing["libraries"] = LIBRARY_BYTES
     return passing
@@ -113,11 +113,11 @@ def _rope_bytes(config: ModelConfig, max_tokens: int) -> int:
 
 def _tables_bytes() -> int:
     """A round's numbers, its tree and a turn's stop ids, each with the page that it leaves from."""
-    return 2 * 4 * ((2 * MAX_NODES + 4) + _tree_entries() + (MAX_STOP_IDS + 1))
+    return 2 * 4 * ((2 * MAX_ROWS + 4) + _tree_entries() + (MAX_STOP_IDS + 1))
 
 
 def _tree_entries() -> int:
-    return (4 + MAX_NODES) * MAX_NODES
+    return (4 + MAX_ROWS) * MAX_ROWS
 
 
 def _chunk_bytes(config: ModelConfig) -> int:
@@ -133,19 +133,19 @@ def _choice_bytes(config: ModelConfig) -> int:
     """
     vocab = config.vocab_size
     chunks, groups = num_chunks(vocab), num_groups(vocab)
-    maxima, sums = 8 * MAX_NODES * groups, 8 * 2 * MAX_NODES * chunks * 16
-    search = 8 * MAX_NODES * (2 * 3 + 2 + 1)
-    best = (8 + 4) * MAX_NODES * chunks
+    maxima, sums = 8 * MAX_ROWS * groups, 8 * 2 * MAX_ROWS * chunks * 16
+    search = 8 * MAX_ROWS * (2 * 3 + 2 + 1)
+    best = (8 + 4) * MAX_ROWS * chunks
     params, marks, bias = 2 * 8 * 16, 2 * vocab, 4 * vocab
-    came = 4 * (MAX_NODES + 3 * RESULT_SIZE)
+    came = 4 * (MAX_ROWS + 3 * RESULT_SIZE)
     return maxima + sums + search + best + params + marks + bias + came
 
 
 def _draft_bytes(config: ModelConfig) -> int:
     """What a chain of proposals reads and writes at fixed addresses."""
     vocab = config.vocab_size
-    rows = 2 * MAX_NODES * config.hidden_size
-    tables = 2 * 4 * (MAX_NODES + MAX_STEPS + _tree_entries())
+    rows = 2 * MAX_ROWS * config.hidden_size
+    tables = 2 * 4 * (MAX_ROWS + MAX_STEPS + _tree_entries())
     scratch = 8 * num_groups(vocab) + 4 * num_chunks(vocab)
     return rows + tables + 4 * MAX_STEPS + scratch
 
@@ -169,4 +169,4 @@ def _row_bytes(config: ModelConfig) -> int:
 def _partials_bytes(config: ModelConfig, max_tokens: int) -> int:
     """Partial results of one attention layer: a sum, a top and a weight of each chunk."""
     chunks = num_context_chunks(context_class(max_tokens))
-    return 4 * chunks * MAX_NODES * config.num_heads * (config.head_dim + 2)
+    return 4 * chunks * MAX_ROWS * config.num_heads * (config.head_dim + 2)

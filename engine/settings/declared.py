@@ -7,7 +7,6 @@ from typing import Any, cast, get_type_hints
 
 import platformdirs
 
-from engine.errors import SettingsError
 from engine.settings import environment
 from engine.settings.registry import (
     Resolved,
@@ -18,8 +17,9 @@ from engine.settings.registry import (
     resolve,
     setting,
 )
-from engine.settings.toml_file import read_toml
+from engine.settings.user_file import read_user_file
 from engine.types import DRAFT_SHAPES, DRAFTERS, KV_FORMATS
+from kernels.common.round import MAX_ROWS
 
 VIEWS = ("pane", "lines", "off")
 """How the chat shows its instruments, in the order that the key walks through."""
@@ -108,7 +108,7 @@ class DraftSettings:
         "proposals a round; empty leaves it to the drafter (mtp 3, lookup 15, dflash2 a block, or "
         "15 in a tree); mtp makes at most 7",
         unit="tokens",
-        bounds=(1, 31),
+        bounds=(1, MAX_ROWS - 1),
         when="live",
     )
     dflash_dir: Path | None = setting(
@@ -299,27 +299,6 @@ def build(resolved: Mapping[str, Resolved]) -> Settings:
         by_section.setdefault(section, {})[leaf] = one.value
     sections: dict[str, Any] = get_type_hints(Settings)
     return Settings(**{name: kind(**by_section[name]) for name, kind in sections.items()})
-
-
-def read_user_file(path: Path) -> dict[str, object]:
-    """Read ``settings.toml`` into values by full name; a missing file is empty.
-
-    Raises:
-        SettingsError: the file is not TOML, or a top-level key is not a section.
-    """
-    try:
-        data = read_toml(path, SettingsError)
-    except FileNotFoundError:
-        return {}
-    values: dict[str, object] = {}
-    for section, content in data.items():
-        if not isinstance(content, dict):
-            raise SettingsError(
-                f"{path}: '{section}' stands outside a section.", "Write [section] above it."
-            )
-        for leaf, value in cast("dict[str, object]", content).items():
-            values[f"{section}.{leaf}"] = value
-    return values
 
 
 def _config_dir(overrides: Mapping[str, object], variables: Mapping[str, object]) -> Path:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from engine.bench.drafts import time_drafts, tokens_for
-from engine.bench.model import BenchModel, Progress, draw_config
+from engine.bench.model import BenchModel, draw_config
 from engine.bench.replay import Replay, Replayed
 from engine.bench.round import expect_rows
 from engine.compute_path import ComputePath, KernelError
@@ -27,6 +27,7 @@ from engine.open import choose_threads
 from engine.profile import Profile
 from engine.tune.user_prices import Served, prices_path, write_prices
 from engine.turn.verify import Verifier
+from engine.types import Progress
 from engine.warm_up import compile_rounds
 
 

@@ -25,7 +25,7 @@ from engine.tune.own_table import (
     write_table,
 )
 from engine.tune.tiles import TABLES
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
 HEADER = "What 'qwen38 tune --family rounds' measured on this machine; delete the file to undo it."
 LONGEST_CONTEXT = 1 << 24
@@ -227,7 +227,7 @@ _REQUIRED: dict[str, Callable[[Any], bool]] = {
     "parameters": lambda value: type(value) is int,
     "formats": lambda value: _is_list(value, _is_text) and len(value) == len(fields(Formats)),
     "format": _is_text,
-    "rows": lambda value: bool(value) and _climbs(1, MAX_NODES)(value),
+    "rows": lambda value: bool(value) and _climbs(1, MAX_ROWS)(value),
     "context_tokens": lambda value: bool(value) and _climbs(0, LONGEST_CONTEXT)(value),
     "chain_ms": lambda value: bool(value) and _are_ladders(value),
     "steps": _climbs(1, MAX_STEPS),

@@ -180,7 +180,7 @@ class LocalEngine:
                     else:
                         yield event
         except GeneratorExit:
-            raise  # closed between two events, where memory is whole
+            raise  # closed between two events, where memory is whole or given up
         except BaseException:
             memory.spoil()
             raise

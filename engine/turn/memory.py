@@ -69,7 +69,7 @@ class Memory:
 
     def forget(self) -> None:
         """Begin an empty conversation in the same memory."""
-        self._is_spoilt = False
+        self.spoil()  # until every part is empty
         self.state.clear()
         self.ids: list[int] = []
         self.last_hidden: torch.Tensor | None = None
@@ -81,6 +81,7 @@ class Memory:
         self.ngrams = NgramIndex()
         self.calibration = Calibration(self._drafted())
         self._marks.forget_beyond(0)
+        self._is_spoilt = False
 
     def align(self, ids: Sequence[int]) -> Kept:
         """Keep the longest held beginning of ``ids`` and forget the rest.
@@ -140,6 +141,7 @@ class Memory:
         return found | ({"dflash2": self.dflash.num_proposals} if self.dflash is not None else {})
 
     def _return_to(self, mark: Mark) -> None:
+        self.spoil()  # until every part is there
         self.state.restore(mark.snapshot)
         del self.ids[mark.length :]
         self.last_hidden = mark.last_hidden
@@ -153,6 +155,7 @@ class Memory:
         if self.dflash is not None:
             self.dflash.rewind(mark.length)
         self._marks.forget_beyond(mark.length)
+        self._is_spoilt = False
 
 
 def _goes_on(last: RangeRecord, how: str, chunk_tokens: int) -> bool:

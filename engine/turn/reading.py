@@ -9,6 +9,7 @@ from engine.turn.machine import Reading
 from engine.turn.memory import Kept, Memory
 from engine.turn.prefill import agrees
 from engine.types import Message, Request
+from kernels.common.failures import failures
 
 FEW_TOKENS = 256
 """Fewer are read again within one chunk, and nobody waits for them."""
@@ -81,8 +82,7 @@ def read_how(
         must_repeat = is_ours and kept.reused < num_recorded
         if must_repeat and not agrees(ranges, memory.ranges):
             memory.forget()
-    except (RuntimeError, MemoryError) as problem:
-        memory.spoil()  # some parts may have gone back and others not
+    except failures() as problem:
         raise MemoryPlanError(
             f"There is no memory for a conversation: {problem}.", "Close other programs."
         ) from None

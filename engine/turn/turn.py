@@ -17,9 +17,12 @@ from engine.turn.prefill import read_prompt
 from engine.turn.rounds import Round, Rounds
 from engine.turn.verify import Course
 from engine.types import Event, NoticeRaised, Request, RoundEnded, TurnEnded
+from kernels.common.failures import failures
 
-MID_TURN_FAILURES = (EngineError, RuntimeError, ValueError, ArithmeticError, MemoryError, OSError)
-"""What a device, a kernel or the model may raise; an out-of-memory is a RuntimeError in torch."""
+
+def mid_turn_failures() -> tuple[type[Exception], ...]:
+    """What a device, a kernel or the model may raise."""
+    return EngineError, ArithmeticError, *failures()
 
 
 class Turn:
@@ -84,7 +87,7 @@ class Turn:
         try:
             yield from self._read_prompt(stop)
             yield from self._run_rounds(stop)
-        except MID_TURN_FAILURES as problem:
+        except mid_turn_failures() as problem:
             answer.finish = "error"
             self._error = _sentence(problem)
             self._memory.spoil()
@@ -143,12 +146,24 @@ class Turn:
                 finally:
                     yield from self._tell(one, num_before)
         except GeneratorExit:  # nobody wants more; after any failure the state is given up anyway
-            rounds.drop()
+            self._leave(rounds)
             raise
         rounds.drop()
 
     def _launch(self, rounds: Rounds) -> None:
-        rounds.launch(self.token_ids[-1], self._propose, self._answer.room)
+        try:
+            rounds.launch(self.token_ids[-1], self._propose, self._answer.room)
+        except BaseException:
+            # at once: the round before is told first, and whoever hears of it may leave there
+            self._memory.spoil()
+            raise
+
+    def _leave(self, rounds: Rounds) -> None:
+        """Drop what is on its way; nobody is there to be told of a failure."""
+        try:
+            rounds.drop()
+        except mid_turn_failures():
+            self._memory.spoil()
 
     def _take(self, rounds: Rounds) -> Round:
         """Wait for a round and take in what it brought."""

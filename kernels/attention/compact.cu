@@ -4,7 +4,7 @@
 // what it moves. KV_BYTES is the size of a number. Rows ascend and rows[j] >= j, so slot `to` is never one that is still to be read
 // once the loads of its batch are done.
 
-constexpr int MAX_NODES = 32, AHEAD = 8, LANES = 32;  // a slot is 256 numbers
+constexpr int MAX_ROWS = 32, AHEAD = 8, LANES = 32;  // a slot is 256 numbers
 
 template <int BYTES>
 struct Eight {
@@ -43,7 +43,7 @@ extern "C" __global__ void __launch_bounds__(32) compact(const __grid_constant__
     Numbers held[AHEAD];
 #pragma unroll
     for (int i = 0; i < AHEAD; ++i) {
-      const int from = __shfl_sync(~0u, row, (j + i) & (MAX_NODES - 1));
+      const int from = __shfl_sync(~0u, row, (j + i) & (MAX_ROWS - 1));
       if (j + i < num) held[i] = store[from * LANES];
     }
 #pragma unroll

@@ -6,9 +6,10 @@ import torch
 
 from kernels.attention.kv_codes import KV_DTYPES
 from kernels.attention.verify_launch import load
-from kernels.attention.verify_tile import HEAD_DIM, MAX_ROWS
+from kernels.attention.verify_tile import HEAD_DIM
 from kernels.common.expect import Axes
 from kernels.common.nvrtc import Launch
+from kernels.common.round import MAX_ROWS
 
 INT32 = (torch.int32,)
 

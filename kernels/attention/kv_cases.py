@@ -5,10 +5,11 @@ from functools import partial
 
 import torch
 
-from kernels.attention.kv_codes import E4M3, E4M3_MAX, KvScales, power_of_two_from
+from kernels.attention.kv_codes import E4M3, KvScales, power_of_two_from
 from kernels.common.case import Tensors, TensorSpec
 from kernels.common.compare import bits_of
 from kernels.common.domain import Domain
+from kernels.common.e4m3 import E4M3_MAX
 from kernels.common.family import Law
 
 HEADS_APART = 3

@@ -11,15 +11,13 @@ from functools import cache
 
 import torch
 
+from kernels.common.e4m3 import E4M3_MAX
+
 E4M3 = torch.float8_e4m3fn
 KV_DTYPES = (torch.bfloat16, E4M3)
 
-E4M3_MAX = 448.0
-"""Largest number of e4m3, which has no infinity."""
-
 MOST_EXPONENT = 64
 """Scales lie between 2^-64 and 2^64, so that codes times scales are normal numbers of BF16."""
-
 
 COLUMN_ORDER = (0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15)
 """Columns of 16 as an instruction of the scores takes codes on a GPU; of BF16 they go from 0 to 15.

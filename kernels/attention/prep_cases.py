@@ -9,13 +9,14 @@ from functools import partial
 import torch
 
 from kernels.attention.kv_cases import scale_specs, scales_of, without_numbers
-from kernels.attention.kv_codes import E4M3, E4M3_MAX, to_bf16, to_codes, widened
+from kernels.attention.kv_codes import E4M3, to_bf16, to_codes, widened
 from kernels.attention.prep import attention_prep
 from kernels.attention.prep_reference import mean_square_of_kernel, prepared_heads_reference
 from kernels.common import domain
 from kernels.common.case import Case, Tensors, TensorSpec
 from kernels.common.compare import Tolerance
 from kernels.common.domain import Domain
+from kernels.common.e4m3 import E4M3_MAX
 from kernels.common.family import Op
 
 BF16, FP32, INT32 = torch.bfloat16, torch.float32, torch.int32

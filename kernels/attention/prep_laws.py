@@ -5,11 +5,12 @@ import math
 import torch
 
 from kernels.attention.kv_cases import for_both, scales_of, without_numbers
-from kernels.attention.kv_codes import E4M3_MAX, to_codes, widened
+from kernels.attention.kv_codes import to_codes, widened
 from kernels.attention.prep_cases import empty_store, prep_case, prepare
 from kernels.common.capture import capture
 from kernels.common.case import Tensors
 from kernels.common.compare import different_bits
+from kernels.common.e4m3 import E4M3_MAX
 from kernels.common.family import Law
 
 HEADS = "RHD"

@@ -58,9 +58,9 @@ __device__ __forceinline__ void fetch_queries(const Problem& p, const Rows& rows
 // Bring paths, and say whether the rows are a chain as far as this thread looks.
 __device__ __forceinline__ bool fetch_paths(const Problem& p, const Rows& rows, unsigned char* paths) {
   bool chain = true;
-  for (int i = threadIdx.x; i < rows.count * MAX_NODES; i += WORKERS) {
-    const int row = rows.row0 + i / MAX_NODES, at = i % MAX_NODES;
-    const int depth = p.depths[row], node = p.paths[row * MAX_NODES + at];
+  for (int i = threadIdx.x; i < rows.count * MAX_ROWS; i += WORKERS) {
+    const int row = rows.row0 + i / MAX_ROWS, at = i % MAX_ROWS;
+    const int depth = p.depths[row], node = p.paths[row * MAX_ROWS + at];
     paths[i] = node;
     chain = chain && depth == row && (at > depth || node == at);
   }
@@ -97,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const int depth = depth_of(p, rows, lane), deepest = __reduce_max_sync(~0u, depth);
   const bool in_order = fetch_paths(p, rows, shared + PATHS_AT);
   if (threadIdx.x == 0) work.last = work.start + deepest;
-  if (threadIdx.x < MAX_NODES) {
+  if (threadIdx.x < MAX_ROWS) {
     depths[threadIdx.x] = depth;
     reinterpret_cast<int*>(shared + ZERO_AT)[threadIdx.x] = 0;
   }

@@ -9,8 +9,9 @@ from kernels.attention import verify_launch
 from kernels.attention.kv_codes import KV_DTYPES, KvScales, expect_scales, widened
 from kernels.attention.reference import attention_reference, gate_reference
 from kernels.attention.verify_launch import scratch_elements
-from kernels.attention.verify_tile import HEAD_DIM, MAX_ROWS, VerifyTile
+from kernels.attention.verify_tile import HEAD_DIM, VerifyTile
 from kernels.common.expect import Axes
+from kernels.common.round import MAX_ROWS
 
 BF16 = (torch.bfloat16,)
 INT32 = (torch.int32,)

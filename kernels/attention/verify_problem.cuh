@@ -10,7 +10,7 @@
 
 constexpr int D = 256;         // of a head
 constexpr int UNIT = 32;       // slots of one fill of the ring
-constexpr int MAX_NODES = 32;  // rows of a verify
+constexpr int MAX_ROWS = 32;  // rows of a verify
 constexpr int BOX_ROW = 128;   // bytes side by side in a fill, which the engine swizzles in pieces of 16
 constexpr int BOX = BOX_ROW / KV_BYTES;  // columns of them
 constexpr int PIECE = 16 / KV_BYTES;     // columns of a piece
@@ -35,8 +35,8 @@ constexpr int BARRIERS_AT = UNITS * UNIT_BYTES;
 constexpr int ZERO_AT = BARRIERS_AT + 256;
 constexpr int WORK_AT = ZERO_AT + 128;
 constexpr int PATHS_AT = WORK_AT + 32;
-constexpr int DEPTHS_AT = PATHS_AT + MAX_NODES * MAX_NODES;
-constexpr int SCALES_AT = DEPTHS_AT + MAX_NODES * 4;
+constexpr int DEPTHS_AT = PATHS_AT + MAX_ROWS * MAX_ROWS;
+constexpr int SCALES_AT = DEPTHS_AT + MAX_ROWS * 4;
 constexpr int MAXIMA_AT = SCALES_AT + BLOCK_ROWS * 4;
 constexpr int Q_AT = MAXIMA_AT + SCORE_N * BLOCK_ROWS * 4;
 constexpr int P_AT = Q_AT + BLOCK_ROWS * Q_BYTES;

@@ -16,11 +16,12 @@ from kernels.attention.kv_cases import coded as coded_values
 from kernels.attention.kv_cases import scale_specs, scales_of, slots_of, without_numbers
 from kernels.attention.kv_codes import E4M3
 from kernels.attention.verify import attention_verify
-from kernels.attention.verify_tile import MAX_ROWS, VerifyTile
+from kernels.attention.verify_tile import VerifyTile
 from kernels.common import domain
 from kernels.common.case import Case, Tensors, TensorSpec
 from kernels.common.compare import Tolerance
 from kernels.common.domain import Domain
+from kernels.common.round import MAX_ROWS
 from kernels.common.tree import TreePlan, depth_first, plan_chain, plan_tree
 
 PERIOD = 1_048_573

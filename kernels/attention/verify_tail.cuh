@@ -22,7 +22,7 @@ struct Tail {
 
   // Whether the row of a row of the matrix unit attends to a position.
   __device__ __forceinline__ bool attends(const Work& work, int matrix_row, int position) const {
-    return position < work.start || position <= work.start + depths[min(row_of(matrix_row), MAX_NODES - 1)];
+    return position < work.start || position <= work.start + depths[min(row_of(matrix_row), MAX_ROWS - 1)];
   }
 
   // What a row attends to at place `at` of the tile at `base`, whose units begin with `unit`. ALL
@@ -32,7 +32,7 @@ struct Tail {
     const int depth = base + at - work.start;
     if (depth < 0) return unit_row(ring.place(unit + at / UNIT), at % UNIT);
     if (base + at > work.last || (row != ALL && depth > depths[row])) return {zeros, 0, 0};
-    return unit_row(ring.place(unit + 2), row == ALL ? depth : paths[row * MAX_NODES + depth]);
+    return unit_row(ring.place(unit + 2), row == ALL ? depth : paths[row * MAX_ROWS + depth]);
   }
 };
 

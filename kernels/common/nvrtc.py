@@ -61,12 +61,13 @@ def architecture(capability: tuple[int, int]) -> str:
 
 
 def read_source(path: Path) -> str:
-    """Read a CUDA source with the headers that lie beside it put in their places.
+    """Read a CUDA source with the headers that it names put in their places.
 
     Whole, because what is compiled is also the key under which it is kept.
 
     Args:
-        path: a .cu file; `#include "name"` names a file of its folder, each included once.
+        path: a .cu file; `#include "name"` names a file by its way from the folder of the file that
+            includes it, and each is included once.
 
     Raises:
         OSError: the source, or a header that it names, does not read.
@@ -253,12 +254,12 @@ class CudaKernel:
         return values[0] if values else None
 
 
-def _inlined(path: Path, seen: set[str]) -> str:
-    seen.add(path.name)
+def _inlined(path: Path, seen: set[Path]) -> str:
+    seen.add(path.resolve())
 
     def included(match: re.Match[str]) -> str:
-        name = match.group(1)
-        return "" if name in seen else _inlined(path.with_name(name), seen)
+        header = path.parent / match.group(1)
+        return "" if header.resolve() in seen else _inlined(header, seen)
 
     text = path.read_text(encoding="utf-8").replace("#pragma once\n", "")
     return _INCLUDE.sub(included, text)

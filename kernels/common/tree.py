@@ -16,11 +16,8 @@ import torch
 from kernels.common.round import MAX_ROWS
 from kernels.common.staged import StagedTable
 
-MAX_NODES = MAX_ROWS
-"""Nodes of a tree: the rows of its round."""
-
 MAX_KEPT = 5
-"""States that a walk keeps at once: log2 of `MAX_NODES`."""
+"""States that a walk keeps at once: log2 of `MAX_ROWS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +121,11 @@ class TreeTables:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._table = StagedTable((4 + MAX_NODES) * MAX_NODES, device)
-        rows = self._table.values.view(-1, MAX_NODES)
+        self._table = StagedTable((4 + MAX_ROWS) * MAX_ROWS, device)
+        rows = self._table.values.view(-1, MAX_ROWS)
         self.parents, self.depths, self.saves, self.restores = rows[:4]
         self.paths = rows[4:]
-        self._load(plan_chain(MAX_NODES))
+        self._load(plan_chain(MAX_ROWS))
 
     def load(self, plan: TreePlan) -> None:
         """Copy a plan to the device, in the order of the current stream.
@@ -141,11 +138,11 @@ class TreeTables:
         self._load(plan)
 
     def _load(self, plan: TreePlan) -> None:
-        rest = (0,) * (MAX_NODES - plan.num_nodes)
+        rest = (0,) * (MAX_ROWS - plan.num_nodes)
         rows = (plan.parents, plan.depths, plan.saves, plan.restores)
         values = [value for row in rows for value in (*row, *rest)]
         for path in plan.paths:
-            values += (*path, *[0] * (MAX_NODES - len(path)))
+            values += (*path, *[0] * (MAX_ROWS - len(path)))
         self._table.load(values)
         self.plan = plan
 
@@ -168,8 +165,8 @@ def _slots(parents: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _expect_tree(parents: tuple[int, ...]) -> None:
-    if not 1 <= len(parents) <= MAX_NODES:
-        raise ValueError(f"a tree has 1 to {MAX_NODES} rows, not {len(parents)}")
+    if not 1 <= len(parents) <= MAX_ROWS:
+        raise ValueError(f"a tree has 1 to {MAX_ROWS} rows, not {len(parents)}")
     for row, parent in enumerate(parents):
         if not (parent == -1 if row == 0 else 0 <= parent < row):
             raise ValueError(f"row {row} follows row {parent}: a tree's rows follow earlier ones")

@@ -42,7 +42,7 @@ class Arithmetic:
 
 
 def softplus_of_kernel(x: torch.Tensor) -> torch.Tensor:
-    """Compute log(1 + e^x) with the bits of `kernel.softplus`."""
+    """Compute log(1 + e^x) with the bits of `gates_kernel.softplus`."""
     z = exact_torch.exp(-x.abs())
     s = z / (2.0 + z)
     square = s * s

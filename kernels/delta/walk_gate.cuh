@@ -6,6 +6,7 @@
 // operation, so the bits are those of a norm apart (kernels/norm, kernels/common/exact.py).
 #pragma once
 
+#include "../common/exact.cuh"
 #include "walk_ring.cuh"
 
 constexpr int CLUSTER = TILES / WARPS;  // blocks of a head; where it is one, none is launched as a cluster
@@ -72,26 +73,6 @@ __device__ __forceinline__ void fetch_gate(Part& own, const Gate& gate, int rows
             gate.z + row * gate.z_stride + at.head * VALUE_DIM + at.first_column + column);
   }
 }
-
-// e^x in IEEE operations, as `exp` of kernels/common/exact.py.
-__device__ __forceinline__ float exact_exp(float x) {
-  x = x > 126.0f ? 126.0f : x;
-  x = x < -126.0f ? -126.0f : x;
-  const float n = __fsub_rn(__fadd_rn(__fmul_rn(x, 1.4426950408889634f), 12582912.0f), 12582912.0f);
-  const float r = __fsub_rn(__fsub_rn(x, __fmul_rn(n, 0.693145751953125f)), __fmul_rn(n, 1.4286068203094173e-06f));
-  float p = __fadd_rn(__fmul_rn(r, 1.9841269841269841e-04f), 1.3888888888888889e-03f);
-  p = __fadd_rn(__fmul_rn(p, r), 8.3333333333333333e-03f);
-  p = __fadd_rn(__fmul_rn(p, r), 4.1666666666666664e-02f);
-  p = __fadd_rn(__fmul_rn(p, r), 1.6666666666666666e-01f);
-  p = __fadd_rn(__fmul_rn(p, r), 0.5f);
-  p = __fadd_rn(__fmul_rn(p, r), 1.0f);
-  p = __fadd_rn(__fmul_rn(p, r), 1.0f);
-  const int exponent = static_cast<int>(n), half = exponent >> 1;
-  const float low = __int_as_float((half + 127) << 23), high = __int_as_float((exponent - half + 127) << 23);
-  return __fmul_rn(__fmul_rn(p, low), high);
-}
-
-__device__ __forceinline__ float exact_silu(float x) { return __fdiv_rn(x, __fadd_rn(1.0f, exact_exp(-x))); }
 
 // Add neighbours until one is left; N is a power of two.
 template <int N>

@@ -14,7 +14,7 @@ from kernels.common.family import Law
 from kernels.linear import model, skinny
 from kernels.linear.expand import expand
 from kernels.linear.middle import middle_linear
-from kernels.linear.pack import E4M3, NAN_BYTE, fuse, unpack_scales
+from kernels.linear.pack import E4M3, fuse, unpack_scales
 from kernels.linear.prefill_fp8 import fp8_prefill_linear
 from kernels.linear.problems import (
     FORMATS,
@@ -28,6 +28,7 @@ from kernels.linear.quantise import quantise_rows, quantise_steps
 from kernels.linear.reference import dequantise, exact_values
 from kernels.linear.requantise import requantise
 from kernels.linear.skinny import skinny_linear
+from kernels.linear.stored import NAN_BYTE
 from kernels.linear.tile import SkinnyTiles
 from kernels.linear.tile_choice import defaults
 from kernels.linear.truth import half_steps, products, sums_in_any_order

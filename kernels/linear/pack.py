@@ -1,9 +1,9 @@
 """Pack a checkpoint's tensors into the weights that the kernels read, once, at load.
 
 Codes keep the order they have on disk: where K is whole steps already, a packed weight shares the
-checkpoint's memory. Only scales are rearranged. What a kernel takes on trust is checked here (no
-NaN among the codes, every scale finite and without a sign), at one pass over a tensor or two, no
-temporaries of its size and one wait for the device.
+checkpoint's memory. Only scales are rearranged. What a kernel takes on trust is checked (no NaN
+among the codes, every scale finite and without a sign: `stored.py`), at one pass over a tensor or
+two, no temporaries of its size and one wait for the device.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,13 @@ import torch
 from kernels.common.expect import Axes
 from kernels.linear.formats import FP8_BLOCK, NVFP4_GROUP, STEP, TILE_ROWS
 from kernels.linear.spread import gather_words, spread_words
+from kernels.linear.stored import (
+    expect_stored,
+    refuse_bad_scales,
+    refuse_empty,
+    refuse_nan,
+    refuse_signed_or_nan,
+)
 from kernels.linear.weight import (
     Bf16Weight,
     E4m3RowWeight,
@@ -29,13 +36,8 @@ E4M3 = torch.float8_e4m3fn
 ALIGNMENT = 16
 """Bytes of a kernel's widest load; codes that start elsewhere are copied."""
 
-NAN_BYTE = 0x7F
-"""The byte of e4m3's NaN, without its sign; all lower bytes are numbers."""
-
 MEMBER_ROWS: dict[type, int] = {Fp8BlockWeight: FP8_BLOCK, Nvfp4Weight: TILE_ROWS}
 """Rows whose scales lie together: a member that another follows holds whole multiples of them."""
-
-DAMAGED = "the file is damaged or was quantised without saturation; take it from its source again"
 
 
 def pack_bf16(values: torch.Tensor) -> Bf16Weight:
@@ -54,7 +56,7 @@ def pack_bf16(values: torch.Tensor) -> Bf16Weight:
     """
     axes = Axes("pack_bf16")
     axes.tensor("values", values, ("N", "K"), (torch.bfloat16,), "pass the matrix as bf16 rows")
-    _refuse_empty("pack_bf16", "values", values)
+    refuse_empty("pack_bf16", "values", values)
     return Bf16Weight(_held(values, axes["K"]), axes["K"])
 
 
@@ -78,15 +80,15 @@ def pack_fp8_block(codes: torch.Tensor, scales: torch.Tensor) -> Fp8BlockWeight:
     function = "pack_fp8_block"
     axes = Axes(function)
     axes.tensor("codes", codes, ("N", "K"), (E4M3,), "pass the stored 8-bit codes")
-    _refuse_empty(function, "codes", codes)
+    refuse_empty(function, "codes", codes)
     blocks = (_ceil(axes["N"], FP8_BLOCK), _ceil(axes["K"], FP8_BLOCK))
-    _expect(
+    expect_stored(
         function, "scales", scales, "[ceil(N/128), ceil(K/128)]", blocks, torch.bfloat16,
         "pass the multipliers stored with these codes",
     )  # fmt: skip
     axes.same_device(codes=codes, scales=scales)
-    _refuse_nan(function, "codes", codes)
-    _refuse_bad_scales(function, "scales", scales)
+    refuse_nan(function, "codes", codes)
+    refuse_bad_scales(function, "scales", scales)
     held = _held(codes, axes["K"])
     return Fp8BlockWeight(held, scales.float().contiguous(), axes["K"])
 
@@ -108,12 +110,12 @@ def pack_e4m3_row(codes: torch.Tensor, scales: torch.Tensor) -> E4m3RowWeight:
     function = "pack_e4m3_row"
     axes = Axes(function)
     axes.tensor("codes", codes, ("N", "K"), (E4M3,), "pass the stored 8-bit codes")
-    _refuse_empty(function, "codes", codes)
+    refuse_empty(function, "codes", codes)
     mend = "pass one multiplier a row, widened to fp32"
     axes.tensor("scales", scales, ("N",), (torch.float32,), mend)
     axes.same_device(codes=codes, scales=scales)
-    _refuse_nan(function, "codes", codes)
-    _refuse_bad_scales(function, "scales", scales)
+    refuse_nan(function, "codes", codes)
+    refuse_bad_scales(function, "scales", scales)
     return E4m3RowWeight(_held(codes, axes["K"]), scales, axes["K"])
 
 
@@ -142,24 +144,24 @@ def pack_nvfp4(
     function = "pack_nvfp4"
     axes = Axes(function)
     axes.tensor("codes", codes, ("N", "K/2"), (torch.uint8,), "pass the stored bytes of two codes")
-    _refuse_empty(function, "codes", codes)
+    refuse_empty(function, "codes", codes)
     num_rows, width = axes["N"], 2 * axes["K/2"]
     if width % NVFP4_GROUP:
         raise ValueError(
             f"{function}: codes [N, K/2] have K = {width}, expected a multiple of {NVFP4_GROUP}, "
             "the inputs of one scale; pass whole groups of codes"
         )
-    _expect(
+    expect_stored(
         function, "scales", scales, "[N, K/16]", (num_rows, width // NVFP4_GROUP), E4M3,
         "pass the group multipliers stored with these codes, not swizzled",
     )  # fmt: skip
-    _expect(
+    expect_stored(
         function, "tensor_scale", tensor_scale, "[]", (), torch.float32,
         "pass the one multiplier of the tensor as a scalar",
     )  # fmt: skip
     axes.same_device(codes=codes, scales=scales, tensor_scale=tensor_scale)
-    _refuse_signed_or_nan(function, "scales", scales)
-    _refuse_bad_scales(function, "tensor_scale", tensor_scale)
+    refuse_signed_or_nan(function, "scales", scales)
+    refuse_bad_scales(function, "tensor_scale", tensor_scale)
     held = _held(codes, width)
     held = spread_words(held) if spread else held
     return Nvfp4Weight(held, _runs(scales), tensor_scale.repeat(num_rows), width, spread)
@@ -261,74 +263,6 @@ def _copied(tensor: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
 
 def _ceil(size: int, part: int) -> int:
     return -(-size // part)
-
-
-def _expect(
-    function: str,
-    name: str,
-    tensor: torch.Tensor,
-    symbols: str,
-    shape: tuple[int, ...],
-    dtype: torch.dtype,
-    mend: str,
-) -> None:
-    """Check a tensor whose shape follows from another's by more than equal letters."""
-    if tensor.dtype != dtype:
-        wanted, got = (str(one).removeprefix("torch.") for one in (dtype, tensor.dtype))
-        raise TypeError(f"{function}: {name} must be {wanted} {symbols}, got {got}; {mend}")
-    if tensor.shape != shape:
-        expected = symbols if symbols == str(list(shape)) else f"{symbols} = {list(shape)}"
-        raise ValueError(f"{function}: {name} must be {expected}, got {list(tensor.shape)}; {mend}")
-
-
-def _refuse_empty(function: str, name: str, codes: torch.Tensor) -> None:
-    if not codes.numel():
-        raise ValueError(
-            f"{function}: {name} are {list(codes.shape)}, expected a row and an input at least; "
-            "leave the empty matrix out"
-        )
-
-
-def _refuse_nan(function: str, name: str, codes: torch.Tensor) -> None:
-    raw = codes.view(torch.uint8)
-    # 0xff is the greatest byte and 0x7f the greatest signed one, so two maxima find both NaNs
-    # without a mask of the matrix's size.
-    greatest = torch.stack((raw.amax(), raw.view(torch.int8).amax().view(torch.uint8)))
-    unsigned, signed = greatest.tolist()
-    if unsigned == NAN_BYTE | 0x80 or signed == NAN_BYTE:
-        where = _first((raw & NAN_BYTE) == NAN_BYTE)
-        raise ValueError(
-            f"{function}: {name}{where} is NaN (byte {raw[tuple(where)].item():#04x}), "
-            f"expected a number; {DAMAGED}"
-        )
-
-
-def _refuse_signed_or_nan(function: str, name: str, scales: torch.Tensor) -> None:
-    raw = scales.view(torch.uint8)
-    if raw.amax().item() >= NAN_BYTE:
-        where = _first(raw >= NAN_BYTE)
-        value, byte = scales[tuple(where)].item(), raw[tuple(where)].item()
-        raise ValueError(
-            f"{function}: {name}{where} is {value} (byte {byte:#04x}), "
-            f"expected 0 to 448 with the sign bit clear; {DAMAGED}"
-        )
-
-
-def _refuse_bad_scales(function: str, name: str, scales: torch.Tensor) -> None:
-    # A NaN compares false, and so fails as it should.
-    good = (scales >= 0) & (scales < torch.inf)
-    if not good.all().item():
-        where = _first(~good)
-        raise ValueError(
-            f"{function}: {name}{where or ''} is {scales[tuple(where)].item()}, "
-            f"expected a finite number, 0 or more; {DAMAGED}"
-        )
-
-
-def _first(bad: torch.Tensor) -> list[int]:
-    """Coordinates of the first true element."""
-    index = bad.flatten().view(torch.uint8).argmax()
-    return [int(one) for one in torch.unravel_index(index, bad.shape)]
 
 
 def _refuse_stranger(index: int, weight: Weight, first: Weight) -> None:

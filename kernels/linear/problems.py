@@ -18,17 +18,11 @@ from kernels.linear.expand import expand
 from kernels.linear.formats import FP8_BLOCK, NVFP4_GROUP, STEP
 from kernels.linear.middle import middle_linear
 from kernels.linear.middle_tile import MiddleTile
-from kernels.linear.pack import (
-    E4M3,
-    NAN_BYTE,
-    pack_bf16,
-    pack_e4m3_row,
-    pack_fp8_block,
-    pack_nvfp4,
-)
+from kernels.linear.pack import E4M3, pack_bf16, pack_e4m3_row, pack_fp8_block, pack_nvfp4
 from kernels.linear.prefill_fp8 import fp8_prefill_linear
 from kernels.linear.silu_mul import silu_mul
 from kernels.linear.skinny import skinny_linear, wants_spread
+from kernels.linear.stored import NAN_BYTE
 from kernels.linear.tile import SkinnyTiles
 from kernels.linear.truth import BF16_ROUNDING
 from kernels.linear.weight import (

@@ -5,6 +5,7 @@ import triton.language as tl
 
 from kernels.common.typing import constexpr
 from kernels.linear.middle_operand import e2m1_pairs
+from kernels.linear.nvfp4_steps import load_codes, load_scales
 
 
 @triton.jit
@@ -95,26 +96,14 @@ def requantise_kernel(
 
     `SPREAD`: the codes are in the order of `spread.py`.
     """
-    held: constexpr = 16 if SPREAD else 64
     width: constexpr = STEPS * 64
     tile, first_step = tl.program_id(1), tl.program_id(0) * STEPS
-    lane = tl.arange(0, 16)
-    rows = tile * 16 + lane
+    rows = tile * 16 + tl.arange(0, 16)
     inside = (rows < num_outputs)[:, None]
-    at = tl.arange(0, STEPS * held)
-    codes_at = codes_ptr + rows.to(tl.int64)[:, None] * (num_steps * held) + first_step * held
-    valid = inside & (first_step * held + at < num_steps * held)[None, :]
-    codes = tl.load(codes_at + at[None, :], mask=valid, other=0)
-    codes = codes.to(tl.uint32, bitcast=True) if SPREAD else codes
+    codes = load_codes(codes_ptr, tile, first_step, num_outputs, num_steps, STEPS, SPREAD)
     pairs = e2m1_pairs(codes, SPREAD, NATIVE, HALF=True)
 
-    groups = tl.arange(0, STEPS * 8)
-    runs_at = runs_ptr + (tile.to(tl.int64) * num_steps + first_step) * 128
-    lane_at = lane % 8 * 16 + lane // 8 * 2
-    group_at = groups // 8 * 128 + groups % 8 // 2 * 4 + groups % 2
-    known = (first_step + groups // 8 < num_steps)[None, :]
-    scales = tl.load(runs_at + lane_at[:, None] + group_at[None, :], mask=known, other=0)
-    scales = scales.to(tl.float8e4nv, bitcast=True).to(tl.float32)
+    scales = load_scales(runs_ptr, tile, first_step, num_steps, STEPS)
     factors = tl.load(factors_ptr + rows, mask=rows < num_outputs, other=0.0) * 256.0
     halves = (scales * factors[:, None]).to(tl.float16).to(tl.uint16, bitcast=True).to(tl.uint32)
     words = tl.broadcast_to((halves | (halves << 16))[:, :, None], (16, STEPS * 8, 8))

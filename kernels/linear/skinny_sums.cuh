@@ -1,25 +1,8 @@
 // Add the sums of warps and of blocks in order, round and store them.
 #pragma once
 
+#include "../common/exact.cuh"
 #include "skinny_problem.cuh"
-
-// e^x and SiLU by IEEE operations alone: the bits of kernels/common/exact.py.
-__device__ __forceinline__ float exponential(float x) {
-  x = x > 126.0f ? 126.0f : x;
-  x = x < -126.0f ? -126.0f : x;
-  const float n = __fadd_rn(__fadd_rn(__fmul_rn(x, 1.4426950408889634f), 12582912.0f), -12582912.0f);
-  const float r = __fsub_rn(__fsub_rn(x, __fmul_rn(n, 0.693145751953125f)), __fmul_rn(n, 1.4286068203094173e-06f));
-  float e = __fadd_rn(__fmul_rn(r, 1.9841269841269841e-04f), 1.3888888888888889e-03f);
-  e = __fadd_rn(__fmul_rn(e, r), 8.3333333333333333e-03f);
-  e = __fadd_rn(__fmul_rn(e, r), 4.1666666666666664e-02f);
-  e = __fadd_rn(__fmul_rn(e, r), 1.6666666666666666e-01f);
-  e = __fadd_rn(__fmul_rn(e, r), 0.5f);
-  e = __fadd_rn(__fmul_rn(e, r), 1.0f);
-  e = __fadd_rn(__fmul_rn(e, r), 1.0f);
-  const int exponent = static_cast<int>(n), half = exponent >> 1;
-  const float low = __int_as_float((half + 127) << 23), high = __int_as_float((exponent - half + 127) << 23);
-  return __fmul_rn(__fmul_rn(e, low), high);
-}
 
 __device__ __forceinline__ float rounded(float v) { return __bfloat162float(__float2bfloat16_rn(v)); }
 
@@ -39,7 +22,7 @@ __device__ __forceinline__ void write(const Problem& p, const float* scales, int
     value = __fadd_rn(value, __bfloat162float(p.residual[static_cast<size_t>(row) * p.residual_stride + n]));
   if constexpr (EPILOGUE == SILU_PAIR) {
     const float up = rounded(ROW_SCALED ? __fmul_rn(sum[PAIR - 1], scales[16 + output]) : sum[PAIR - 1]);
-    value = __fmul_rn(rounded(__fdiv_rn(value, __fadd_rn(1.0f, exponential(-value)))), up);
+    value = __fmul_rn(rounded(exact_silu(value)), up);
   }
   static_cast<__nv_bfloat16*>(p.out)[at] = __float2bfloat16_rn(value);
 }

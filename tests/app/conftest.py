@@ -10,6 +10,7 @@ import pytest
 
 from app.command_line import run_command_line
 from engine.settings.environment import child_environment
+from tests.app.terminal import Terminal
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,6 +68,17 @@ def scripted(environment):
         return _run(command, environment, options)
 
     return call
+
+
+@pytest.fixture
+def on_terminal(environment):
+    """Start the command over a scripted engine on a terminal of its own, as `scripted` does."""
+
+    def start(scripts, *arguments, **options):
+        command = [sys.executable, "-m", "tests.app.driver", json.dumps(scripts), *arguments]
+        return Terminal(command, environment, ROOT, **options)
+
+    return start
 
 
 def _run(command, environment, options):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from triton.errors import TritonError
 
 from engine import compute_path
 from engine import open as opening
@@ -117,11 +118,12 @@ def test_the_switches_are_settings(monkeypatch):
         load_settings()
 
 
-def test_a_refused_launch_is_a_sentence(monkeypatch):
+@pytest.mark.parametrize("raised", [RuntimeError, TritonError])
+def test_a_refused_launch_is_a_sentence(monkeypatch, raised):
     model = random_model(SHAPE_DEMO, opening.HELD_FORMATS, device="cpu")
 
     def refuse(*args):
-        raise RuntimeError("launch of Launch(...) failed: CUDA_ERROR_X\nmore")
+        raise raised("launch of Launch(...) failed: CUDA_ERROR_X\nmore")
 
     monkeypatch.setattr(model, "step", refuse)
     with pytest.raises(KernelError, match="do not run here: launch of .* CUDA_ERROR_X.* check"):

@@ -10,18 +10,13 @@ import torch
 from engine.compute_path import ComputePath
 from engine.errors import CancelledError, CheckpointError, SettingsError
 from engine.locate import Choice, choose
+from engine.machine.cores import num_physical_cores
 from engine.model.checkpoint import open_checkpoint
 from engine.model.config import SHAPE_27B, SHAPE_DEMO
 from engine.model.config_file import read_config
 from engine.model.packing import Launching
-from engine.open import (
-    choose_device,
-    choose_threads,
-    model_name,
-    notices_of,
-    num_physical_cores,
-    open_engine,
-)
+from engine.notices import notices_of
+from engine.open import choose_device, choose_threads, model_name, open_engine
 from engine.profile import load_profiles
 from engine.settings.declared import ModelSettings, Settings
 from engine.types import LoadProgressed, Message, NoticeRaised, Request, Sampling

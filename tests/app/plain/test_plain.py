@@ -1,9 +1,7 @@
 """The plain chat: messages, commands, a Ctrl+C that keeps the text, and a terminal left sane."""
 
-import json
 import os
 import signal
-import sys
 import threading
 
 import pytest
@@ -19,8 +17,6 @@ from app.sessions.store import SessionStore
 from engine.errors import RequestError
 from engine.settings.declared import KNOWN
 from engine.settings.registry import Resolved
-from tests.app.conftest import ROOT
-from tests.app.terminal import Terminal
 from tests.fakes.engine import Script, ScriptedEngine
 
 ANSWER = "A volcano is a mountain that can erupt."
@@ -228,15 +224,6 @@ def test_a_megabyte_is_pasted(tmp_path):
         writer.start()
         assert reader.read("") == paste
         writer.join()
-
-
-@pytest.fixture
-def on_terminal(environment):
-    def start(scripts, *arguments, **options):
-        command = [sys.executable, "-m", "tests.app.driver", json.dumps(scripts), *arguments]
-        return Terminal(command, environment, ROOT, **options)
-
-    return start
 
 
 def test_a_whole_talk_on_a_terminal(on_terminal):

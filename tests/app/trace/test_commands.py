@@ -10,20 +10,10 @@ import time
 import pytest
 
 from tests.app.conftest import ROOT
-from tests.app.terminal import Terminal
 from tests.app.trace import perfetto
 from tests.app.trace.scripted import ExactEngine, read, record
 
 SLOW = {"answer": "word " * 400, "round_s": 0.02}
-
-
-@pytest.fixture
-def on_terminal(environment):
-    def start(scripts, *arguments, **options):
-        command = [sys.executable, "-m", "tests.app.driver", json.dumps(scripts), *arguments]
-        return Terminal(command, environment, ROOT, **options)
-
-    return start
 
 
 def test_where_a_trace_went_is_told_in_full(scripted, qwen38, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from engine.bench import kernels as bench
+from engine.bench import subjects
 from engine.check.families import RedKernelError, choose_families
 from engine.errors import MemoryPlanError, RequestError
 from engine.machine import facts
@@ -114,16 +115,16 @@ def test_a_problem_runs_with_the_tile_that_serves_it(measure, ran, monkeypatch):
     family = fake.family(ran, (fake.PRESENT, fake.FAST))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: fake.CAPABILITY)
     row = {"op": "double", "width": 8, "does": "sound", "us_a_call": 5.0, "order": "a"}
-    monkeypatch.setattr(bench, "read_table", lambda name, capability: (row,))
-    (one,) = bench.subjects_of([family], "demo", [1], "cuda")
+    monkeypatch.setattr(subjects, "read_table", lambda name, capability: (row,))
+    (one,) = subjects.subjects_of([family], "demo", [1], "cuda")
     assert one.tile == fake.FAST
-    (one,) = bench.subjects_of([family], "demo", [1], "cpu")
+    (one,) = subjects.subjects_of([family], "demo", [1], "cpu")
     assert one.tile is None
 
 
 def test_problems_stand_by_name_and_then_by_rows():
     (norm,) = load_families(["norm"])
-    found = bench.subjects_of([norm], "27b", [1, 16, 1], "cpu")
+    found = subjects.subjects_of([norm], "27b", [1, 16, 1], "cpu")
     names = [(one.problem.name, one.problem.rows) for one in found]
     assert names[:4] == [
         *(("residual + norm", 1), ("residual + norm", 16), ("norm", 1), ("norm", 16)),
@@ -202,7 +203,7 @@ def test_families_are_loaded_once_each():
 
 def test_every_timed_norm_runs_on_the_torch_path():
     (norm,) = load_families(["norm"])
-    for one in bench.subjects_of([norm], "demo", [2], "cpu"):
+    for one in subjects.subjects_of([norm], "demo", [2], "cpu"):
         calls = one.problem.make_calls(2, "cpu")
         assert len(calls) == 2
         for call in calls:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from engine.draft.price_table import PriceTable, shipped_prices, table_of
+from engine.draft.prices import ROW_CLASSES, Prices
 
 TABLE = PriceTable(
     "fp8_block", (1, 4, 16), (1024, 3072), ((6.0, 9.0, 15.0), (7.0, 12.0, 27.0)), (1, 3), (1.0, 2.0)
@@ -23,6 +24,29 @@ def test_a_context_costs_more_the_more_rows_read_it():
     assert TABLE.verify(4, 5120) == pytest.approx(15)
     one = replace(TABLE, context_tokens=(1024,), chain_ms=TABLE.chain_ms[:1])
     assert one.verify(4, 99999) == 9
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        replace(TABLE, context_tokens=(1024, 1536), chain_ms=((6.0, 9.0, 15.0), (5.9, 8.9, 14.0))),
+        replace(TABLE, chain_ms=((6.0, 5.0, 3.0), (6.0, 4.0, 2.0)), draft_ms=(2.0, 1.0)),
+        replace(TABLE, rows=(20, 24, 32), steps=(3, 4), draft_ms=(1.0, 9.0)),
+    ],
+    ids=["longer is quicker", "more is quicker", "steep"],
+)
+def test_noise_makes_nothing_free(table):
+    """A line through what was timed may come to nothing, or less, far from it."""
+    prices = Prices(table)
+    for context_tokens in (0, 2048, 31744, 262144):
+        asked = [table.verify(rows, context_tokens) for rows in range(1, 33)]
+        assert asked == sorted(asked)
+        assert min(asked) > 0
+        expected = [table.verify(rows, context_tokens) for rows in ROW_CLASSES]
+        assert prices.verify_ms(context_tokens) == pytest.approx(expected)
+    drafts = [table.draft(steps) for steps in range(1, 8)]
+    assert drafts == sorted(drafts)
+    assert min(drafts) > 0
 
 
 def test_a_tree_costs_what_a_chain_does_unless_it_was_timed():

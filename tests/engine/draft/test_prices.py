@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from engine.draft.price_table import PriceTable
 from engine.draft.prices import DOUBT, ROW_CLASSES, Prices
-from kernels.common.tree import MAX_NODES
+from kernels.common.round import MAX_ROWS
 
 TABLE = PriceTable(
     "fp8_block", (1, 4, 16, 32), (1024, 3072), ((6.0, 9.0, 15.0, 31.0), (7.0, 10.0, 17.0, 35.0)),
@@ -145,4 +145,4 @@ def test_more_rows_or_steps_never_cost_less_whatever_was_measured(rounds, contex
 
 def test_classes_reach_the_largest_tree():
     assert ROW_CLASSES[0] == 1
-    assert ROW_CLASSES[-1] == MAX_NODES
+    assert ROW_CLASSES[-1] == MAX_ROWS

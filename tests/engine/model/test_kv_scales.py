@@ -13,7 +13,8 @@ from engine.model.kv_scales import calibrate, kv_arithmetic, stored_scales
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
 from engine.profile import load_profiles
-from kernels.attention.kv_codes import E4M3, E4M3_MAX, KvScales
+from kernels.attention.kv_codes import E4M3, KvScales
+from kernels.common.e4m3 import E4M3_MAX
 from tests.engine.model.checkpoints import write_checkpoint
 from tests.engine.model.layouts import layout_tensors, on_disk
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import SettingsError
-from engine.settings.declared import KNOWN, load_settings, read_user_file
+from engine.settings.declared import KNOWN, load_settings
 from engine.settings.registry import (
     Resolved,
     declared_settings,
@@ -18,6 +18,7 @@ from engine.settings.registry import (
     resolve,
     setting,
 )
+from engine.settings.user_file import read_user_file
 
 
 @pytest.fixture(autouse=True)

@@ -15,11 +15,7 @@ from engine.draft.draft import Draft
 from engine.draft.price_table import PriceTable
 from engine.draft.prices import Prices
 from engine.draft.routed import Routing
-from engine.model.config import SHAPE_DEMO, hybrid_layers
-from engine.model.packing import Launching, Packer
-from engine.model.random import random_model
 from engine.model.round_state import RoundState
-from engine.profile import Formats
 from engine.records import PHASES
 from engine.turn.choice import TokenChooser
 from engine.turn.rounds import Rounds
@@ -28,6 +24,7 @@ from engine.turn.rows_verify import RowsVerifier
 from engine.turn.verify import Course, RowWalk
 from engine.types import Request, RoundEnded, Sampling, TextArrived
 from tests.fakes.model import local_engine, run, write_text_files
+from tests.fakes.rounds import assert_equal, settled, small_model
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 PROMPT = tuple(range(40, 60))
@@ -43,9 +40,7 @@ SAMPLINGS = {
 
 @pytest.fixture(scope="module", params=DEVICES)
 def model(request):
-    config = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), vocab_size=320)
-    packer = Packer(Launching((9, 0), overlap=request.param == "cuda"))
-    return random_model(config, Formats(*("bf16",) * 5), device=request.param, packer=packer)
+    return small_model(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -94,18 +89,6 @@ class Text:
 
 
 PLAIN = Draft.chain(())
-
-
-def settled(state: RoundState) -> list[torch.Tensor]:
-    """All that a state stands for, in its bits."""
-    state.settle()
-    kv = state.kv
-    read = [one[:, :, : state.length].clone() for one in (kv.keys, kv.values)]
-    return [state.recurrent.clone(), state.tails.clone(), *read, torch.tensor(state.length)]
-
-
-def assert_equal(some, others) -> None:
-    assert all(map(torch.equal, some, others))
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)

@@ -8,13 +8,13 @@ import torch
 from kernels.attention.kv_codes import (
     COLUMN_ORDER,
     E4M3,
-    E4M3_MAX,
     KvScales,
     expect_scales,
     power_of_two_from,
     to_bf16,
     to_codes,
 )
+from kernels.common.e4m3 import E4M3_MAX
 
 ALL = torch.arange(256, dtype=torch.uint8).view(E4M3)
 NUMBERS = ALL[~ALL.float().isnan()]

@@ -8,15 +8,9 @@ from itertools import product
 import pytest
 
 from kernels.attention import verify_launch
-from kernels.attention.verify_tile import (
-    MAX_ROWS,
-    RESERVED,
-    SHARED_OF_AN_SM,
-    VerifyTile,
-    default,
-    row_groups,
-)
+from kernels.attention.verify_tile import RESERVED, SHARED_OF_AN_SM, VerifyTile, default, row_groups
 from kernels.common.compile import mnemonics_of, usage_of
+from kernels.common.round import MAX_ROWS
 from kernels.common.shared_memory import MAX_SHARED_BYTES
 
 SHARES = (4, 6)

@@ -30,7 +30,7 @@ FAULTS = [
     ("own key unseen", "verify",
      "position <= work.start + depths[", "position < work.start + depths[", TRUTH),
     ("paths not followed", "verify",
-     "depth : paths[row * MAX_NODES + depth]", "depth : depth", TREES),
+     "depth : paths[row * MAX_ROWS + depth]", "depth : depth", TREES),
     ("every verify a chain", "verify", "meet_all(in_order)", "meet_all(true)", TREES),
     ("infinite values not looked for", "verify",
      "chain && all_finite(", "chain || all_finite(", PATHS),

@@ -156,13 +156,16 @@ with ThreadPoolExecutor(4) as pool:
     assert done.returncode == 0, done.stderr
 
 
-def test_headers_beside_a_source_are_put_in_their_places_once(tmp_path):
-    (tmp_path / "a.cu").write_text(
-        '#include "b.cuh"\n#include <cuda_fp16.h>\n#include "c.cuh"\nmain\n'
+def test_headers_that_a_source_names_are_put_in_their_places_once(tmp_path):
+    family, shared = tmp_path / "family", tmp_path / "common"
+    family.mkdir()
+    shared.mkdir()
+    (family / "a.cu").write_text(
+        '#include "b.cuh"\n#include <cuda_fp16.h>\n#include "../common/c.cuh"\nmain\n'
     )
-    (tmp_path / "b.cuh").write_text('#pragma once\n#include "c.cuh"\nb\n')
-    (tmp_path / "c.cuh").write_text("#pragma once\nc\n")
-    text = read_source(tmp_path / "a.cu")
+    (family / "b.cuh").write_text('#pragma once\n#include "../common/c.cuh"\nb\n')
+    (shared / "c.cuh").write_text("#pragma once\nc\n")
+    text = read_source(family / "a.cu")
     lines = [line for line in text.splitlines() if line and not line.startswith("#pragma")]
     assert lines == ["c", "b", "#include <cuda_fp16.h>", "main"]
 

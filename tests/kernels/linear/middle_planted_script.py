@@ -23,6 +23,7 @@ from kernels.linear import (
     expand_kernel,
     middle_kernel,
     middle_operand,
+    nvfp4_steps,
     prefill_fp8_kernel,
     requantise_kernel,
 )
@@ -31,8 +32,8 @@ from kernels.linear.prefill_fp8 import PrefillTile
 
 interpreter.install()
 folder, faults = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text())
-MODULES = (middle_operand, middle_kernel, expand_kernel)
-OPTION = (prefill_fp8_kernel, requantise_kernel)
+MODULES = (middle_operand, middle_kernel, nvfp4_steps, expand_kernel)
+OPTION = (nvfp4_steps, prefill_fp8_kernel, requantise_kernel)
 """What is planted in: the module of the others first, so that they import its faults."""
 
 TILE = MiddleTile(64, 16, 4, 2)
