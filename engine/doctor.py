@@ -209,7 +209,8 @@ def _prices(
     """What the router believes that rounds cost; on a CPU nothing is routed."""
     if path.launching is None:
         return
-    served = Served.of(config, choice.profile.formats, path.capability)
+    kv = kv_format_of(choice.profile, settings)
+    served = Served.of(config, choice.profile.formats, path.capability, kv)
     found = find_prices(served, settings.data_dir)
     mend = "'qwen38 tune --family rounds' measures them."
     if found.is_own:

@@ -89,7 +89,8 @@ def expect(
     moved = sum(footprint.moved_bytes(need.config, weights, tokens, kv=need.kv_format).values())
     moved += widened_bytes(need.config, formats, packed=path.is_packed)
     most = read_gb_s * 1e9 / moved
-    found = find_prices(Served.of(need.config, profile.formats, path.capability), data_dir)
+    served = Served.of(need.config, profile.formats, path.capability, need.kv_format)
+    found = find_prices(served, data_dir)
     timed = _timed(found, profile, need.config)
     return Expected(
         need=need,

@@ -119,7 +119,7 @@ def open_engine(
             packer=packer,
         )
         notices = (*notices, choose_scales(kv, checkpoint, model, tokenizer))
-        served = Served.of(config, choice.profile.formats, path.capability)
+        served = Served.of(config, choice.profile.formats, path.capability, kv)
         found = find_prices(served, settings.data_dir)
         dflash = None
         if beside is not None:

@@ -9,7 +9,7 @@ from app.streams import write_data
 from engine.locate import choose
 from engine.model.config import ModelConfig, config_of_shape
 from engine.model.config_file import read_config
-from engine.profile import Profile, get_profile, load_profiles
+from engine.profile import Profile, get_profile, kv_format_of, load_profiles
 from engine.settings.declared import Settings
 
 if TYPE_CHECKING:  # both load torch
@@ -50,6 +50,7 @@ def tune_rounds(
         contexts or contexts_of(config, settings.model.context_tokens, usual),
         tuple(parse_numbers("--rows", rows)) if rows else usual.rows,
         _command(shape, profile.name),
+        kv_format_of(profile, settings),
         settings.model.threads,
     )  # fmt: skip
     found = measure_rounds(asked, path, settings.data_dir, dry_run=dry_run, progress=say)

@@ -27,7 +27,7 @@ from engine.open import choose_threads
 from engine.profile import Profile
 from engine.tune.user_prices import Served, prices_path, write_prices
 from engine.turn.verify import Verifier
-from engine.types import Progress
+from engine.types import KvFormat, Progress
 from engine.warm_up import compile_rounds
 
 
@@ -75,6 +75,7 @@ class Asked:
         contexts: positions held before the rounds, ascending.
         rows: of the rounds, ascending.
         command: that asks for it, for the table.
+        kv: format of its keys and values.
         threads: of a CPU; 0 takes as many as a chat would.
     """
 
@@ -85,6 +86,7 @@ class Asked:
     contexts: tuple[int, ...]
     rows: tuple[int, ...]
     command: str
+    kv: KvFormat = "bf16"
     threads: int = 0
 
 
@@ -159,7 +161,7 @@ def measure_rounds(
     most = asked.contexts[-1] + _num_decoded(asked.rows)
     bench = draw_config(
         asked.name, asked.config, asked.profile, path, device=asked.device, num_tokens=most,
-        smaller="a shorter --context", progress=progress, num_conversations=2,
+        smaller="a shorter --context", progress=progress, num_conversations=2, kv=asked.kv,
     )  # fmt: skip
     measured = {
         "date": now(),
@@ -177,7 +179,7 @@ def measure_rounds(
     if dry_run:
         return Measured(table, facts)
     file = prices_path(data_dir, path.capability)
-    served = Served.of(asked.config, asked.profile.formats, path.capability)
+    served = Served.of(asked.config, asked.profile.formats, path.capability, asked.kv)
     return Measured(table, facts, file, write_prices(file, measured, served, table))
 
 

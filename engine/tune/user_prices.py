@@ -25,6 +25,7 @@ from engine.tune.own_table import (
     write_table,
 )
 from engine.tune.tiles import TABLES
+from engine.types import KV_FORMATS, KvFormat
 from kernels.common.round import MAX_ROWS
 
 HEADER = "What 'qwen38 tune --family rounds' measured on this machine; delete the file to undo it."
@@ -45,21 +46,26 @@ class Served:
         parameters: of the model.
         formats: of its parts, as its profile has them.
         capability: of the GPU whose kernels serve it; None is the CPU.
+        kv: format of its keys and values.
     """
 
     parameters: int
     formats: Formats
     capability: tuple[int, int] | None
+    kv: KvFormat
 
     @staticmethod
-    def of(config: ModelConfig, formats: Formats, capability: tuple[int, int] | None) -> "Served":
+    def of(
+        config: ModelConfig, formats: Formats, capability: tuple[int, int] | None, kv: KvFormat
+    ) -> "Served":
         """The model of a shape."""
-        return Served(count_parameters(config), formats, capability)
+        return Served(count_parameters(config), formats, capability, kv)
 
     @property
     def key(self) -> Entry:
         """What its entry in a file begins with."""
-        return {"parameters": self.parameters, "formats": formats_of(self.formats)}
+        formats = formats_of(self.formats)
+        return {"parameters": self.parameters, "formats": formats, "kv": self.kv}
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +232,7 @@ def _is_text(value: object) -> bool:
 _REQUIRED: dict[str, Callable[[Any], bool]] = {
     "parameters": lambda value: type(value) is int,
     "formats": lambda value: _is_list(value, _is_text) and len(value) == len(fields(Formats)),
+    "kv": lambda value: value in KV_FORMATS,
     "format": _is_text,
     "rows": lambda value: bool(value) and _climbs(1, MAX_ROWS)(value),
     "context_tokens": lambda value: bool(value) and _climbs(0, LONGEST_CONTEXT)(value),

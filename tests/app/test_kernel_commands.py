@@ -190,7 +190,7 @@ def test_profiles_tells_what_this_machine_measured(qwen38, tmp_path):
     config = read_config(profile_folder() / "demo")
     table = PriceTable("x", (1,), (1024,), ((8.0,),), (), (), source="measured right here")
     path = user_prices.prices_path(tmp_path / "data", None)
-    served = user_prices.Served.of(config, demo.formats, None)
+    served = user_prices.Served.of(config, demo.formats, None, "bf16")
     user_prices.write_prices(path, {}, served, table)
     shown = json.loads(qwen38("profiles", "show", "demo", "--json").stdout)
     assert shown["timed_tok_s"] == min(125.0, shown["most_tok_s"])

@@ -94,7 +94,7 @@ def test_what_rounds_are_priced_by_is_told(settings, tmp_path):
     (unknown,) = told((8, 0))
     assert unknown.state == "note"
     assert "none is routed" in unknown.sentence
-    served = Served.of(SHAPE_27B, profile.formats, (12, 1))
+    served = Served.of(SHAPE_27B, profile.formats, (12, 1), "bf16")
     own = replace(shipped_prices("sm_121", "nvfp4"), source="this machine")
     path = prices_path(settings.data_dir, (12, 1))
     write_prices(path, {}, served, own)

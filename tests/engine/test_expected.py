@@ -70,7 +70,7 @@ OWN = PriceTable("bf16", (1,), (1024,), ((40.0,),), (), (), source="this very ma
 @pytest.mark.parametrize(("name", "path"), [("bf16", H200), ("balanced", SPARK), ("demo", CPU)])
 def test_what_this_machine_measured_comes_first_for_any_model(tmp_path, name, path):
     profile, plain = PROFILES[name], of(name, path)
-    served = Served.of(plain.need.config, profile.formats, path.capability)
+    served = Served.of(plain.need.config, profile.formats, path.capability, "bf16")
     write_prices(prices_path(tmp_path, path.capability), {}, served, OWN)
     one = of(name, path, data_dir=tmp_path)
     assert plain.timed_tok_s is None

@@ -48,7 +48,7 @@ def test_every_kind_of_round_gets_a_price_that_then_serves(measure, tmp_path):
     assert "CPU" in table.source
     assert table.source.endswith("qwen38 tune")
     assert found.path == prices_path(tmp_path, None)
-    served = Served.of(SMALL, DEMO.formats, None)
+    served = Served.of(SMALL, DEMO.formats, None, "bf16")
     assert find_prices(served, tmp_path).table == table
     assert {"date", "torch", "read_gb_s"} <= set(found.facts["measured"])
 
@@ -58,7 +58,7 @@ def test_rows_that_are_computed_together_are_priced_for_their_gpu(measure, tmp_p
     found = measure(one, PACKED)
     assert found.path == prices_path(tmp_path, (9, 0))
     assert (found.table.steps, found.table.draft_ms) == ((), ())
-    assert find_prices(Served.of(one.config, DEMO.formats, (9, 0)), tmp_path).is_own
+    assert find_prices(Served.of(one.config, DEMO.formats, (9, 0), "bf16"), tmp_path).is_own
 
 
 def test_a_dry_run_and_a_wrong_round_write_nothing(measure, tmp_path, monkeypatch):

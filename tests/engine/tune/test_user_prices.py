@@ -12,7 +12,7 @@ from engine.tune.user_prices import Served, find_prices, prices_path, prices_tom
 
 GPU = (9, 0)
 FORMATS = Formats("nvfp4", "fp8_block", "fp8_block", "e4m3_row", "nvfp4")
-SERVED = Served(27_000_000_000, FORMATS, GPU)
+SERVED = Served(27_000_000_000, FORMATS, GPU, "bf16")
 OWN = PriceTable(
     "nvfp4", (1, 4), (1024, 8192), ((5.0, 5.5), (6.0, 6.5)), (1, 7), (0.5, 1.5),
     tree_ms=((5.0, 5.7), (6.0, 6.8)), source="NVIDIA H200, 2026-11-30, qwen38 tune",
@@ -53,6 +53,7 @@ def test_what_was_written_serves_first_and_says_so(tmp_path, path):
     "other",
     [
         replace(SERVED, parameters=4_000_000_000),
+        replace(SERVED, kv="fp8"),
         replace(SERVED, formats=replace(FORMATS, head="bf16")),
         replace(SERVED, capability=(12, 1)),
     ],
