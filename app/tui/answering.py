@@ -12,7 +12,8 @@ from app.tui.clock import Clock
 from app.tui.page import Page
 from app.tui.seat import Notice, error_notice
 from app.tui.turn import Turn
-from app.tui.worker import EngineWorker, TurnFailed, WorkerEvent
+from app.tui.worker import EngineWorker
+from app.tui.worker_events import TurnFailed, WorkerEvent
 from engine.errors import EngineError
 from engine.records import FinishReason, TurnRecord
 from engine.types import (

@@ -12,10 +12,9 @@ from app.profile_menu import Switch
 from app.rates import TurnRates, rates_of
 from app.stats import first_difference
 from app.tui.conversation import Conversation
-from app.tui.worker import (
+from app.tui.worker import EngineWorker, OpenEngine
+from app.tui.worker_events import (
     EngineOpened,
-    EngineWorker,
-    OpenEngine,
     OpenFailed,
     ReturnBegan,
     SwitchFailed,

@@ -21,7 +21,8 @@ from app.tui.page import Page
 from app.tui.pieces import Tone
 from app.tui.seat import Seat, SeatPhase, error_notice
 from app.tui.transcript import Transcript
-from app.tui.worker import EngineWorker, WorkerEvent, merged
+from app.tui.worker import EngineWorker
+from app.tui.worker_events import WorkerEvent, merged
 from engine.errors import EngineError, RequestError
 from engine.records import TurnRecord
 from engine.types import EngineInfo, LoadProgressed, NoticeRaised

@@ -9,9 +9,9 @@ from app.opening import DEMO_NOTICE
 from app.profile_menu import Switch
 from app.trace.record import Recorder
 from app.tui.pieces import Tone
-from app.tui.worker import (
+from app.tui.worker import EngineWorker
+from app.tui.worker_events import (
     EngineOpened,
-    EngineWorker,
     InfoChanged,
     OpenFailed,
     ReturnBegan,

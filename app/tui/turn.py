@@ -10,7 +10,7 @@ from app.sessions.tree import REFUSED
 from app.slash import typed_text
 from app.tui.answer_view import AnswerView
 from app.tui.pieces import NoticePiece
-from app.tui.worker import TurnFailed, WorkerEvent
+from app.tui.worker_events import TurnFailed, WorkerEvent
 from engine.records import TurnRecord
 from engine.types import RoundEnded, TextArrived, TurnEnded
 

@@ -12,19 +12,20 @@ import queue
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
-from engine.errors import CancelledError, EngineError
-from engine.types import (
-    ChatEngine,
-    EngineInfo,
-    Event,
-    LoadProgressed,
-    Request,
-    RoundEnded,
-    TextArrived,
+from app.tui.worker_events import (
+    EngineOpened,
+    InfoChanged,
+    OpenFailed,
+    ReturnBegan,
+    SwitchFailed,
+    TurnFailed,
+    WorkerEvent,
 )
+from engine.errors import CancelledError, EngineError
+from engine.types import ChatEngine, LoadProgressed, Request
 
 OpenEngine = Callable[[Callable[[LoadProgressed], None], threading.Event], ChatEngine]
 """Opens the engine: reports progress, and gives up soon after the event is set."""
@@ -46,68 +47,6 @@ MEASURED_A_PAUSE = 3
 
 CLOSE_SECONDS = 5.0
 """How long leaving waits for the round in progress; the thread dies with the process anyway."""
-
-
-@dataclass(frozen=True, slots=True)
-class EngineOpened:
-    """The model is loaded; how it spells ids and counts tokens (``engine.types.ChatEngine``)."""
-
-    info: EngineInfo
-    token_texts: Callable[[Sequence[int]], list[str]]
-    text_tokens: Callable[[str], int]
-
-
-@dataclass(frozen=True, slots=True)
-class InfoChanged:
-    """The engine measured something anew while nothing was asked of it."""
-
-    info: EngineInfo
-
-
-@dataclass(frozen=True, slots=True)
-class OpenFailed:
-    """The model could not be loaded, or the load was cancelled; none is loaded now."""
-
-    error: EngineError
-
-
-@dataclass(frozen=True, slots=True)
-class ReturnBegan:
-    """Another model could not be loaded, and the one before it is read again."""
-
-    error: EngineError
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchFailed:
-    """Another model could not be loaded; the one before it is there."""
-
-    error: EngineError
-    opened: EngineOpened
-
-    @property
-    def info(self) -> EngineInfo:
-        """What is loaded."""
-        return self.opened.info
-
-
-@dataclass(frozen=True, slots=True)
-class TurnFailed:
-    """The engine refused the request, or died while it answered."""
-
-    error: EngineError
-
-
-WorkerEvent = (
-    LoadProgressed
-    | EngineOpened
-    | InfoChanged
-    | OpenFailed
-    | ReturnBegan
-    | SwitchFailed
-    | Event
-    | TurnFailed
-)
 
 
 @dataclass(slots=True)
@@ -348,27 +287,3 @@ def _alone(error: EngineError) -> EngineError:
     """The error without its frames, which hold what was loaded so far."""
     error.__traceback__ = error.__context__ = error.__cause__ = None
     return error
-
-
-def merged(events: Iterable[WorkerEvent]) -> list[WorkerEvent]:
-    """Neighbouring texts of one channel as one, so that a paint costs the same at any rate."""
-    found: list[WorkerEvent] = []
-    texts: list[TextArrived] = []
-
-    def flush() -> None:
-        if texts:
-            found.append(replace(texts[0], text="".join(one.text for one in texts)))
-            texts.clear()
-
-    for event in events:
-        if isinstance(event, RoundEnded):
-            found.append(event)
-            continue
-        if not isinstance(event, TextArrived) or (texts and texts[0].channel != event.channel):
-            flush()
-        if isinstance(event, TextArrived):
-            texts.append(event)
-        else:
-            found.append(event)
-    flush()
-    return found

@@ -5,7 +5,8 @@ import time
 import pytest
 
 from app.tui.screens.profiles import ProfileScreen
-from app.tui.worker import EngineOpened, EngineWorker, OpenFailed, ReturnBegan, SwitchFailed
+from app.tui.worker import EngineWorker
+from app.tui.worker_events import EngineOpened, OpenFailed, ReturnBegan, SwitchFailed
 from engine.errors import CancelledError
 from tests.app.tui.test_worker import collect
 from tests.fakes.engine import Script

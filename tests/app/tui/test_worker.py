@@ -5,7 +5,8 @@ import weakref
 
 from app.rates import TurnRates, rates_of
 from app.tui import worker as workers
-from app.tui.worker import EngineOpened, EngineWorker, InfoChanged, OpenFailed, TurnFailed
+from app.tui.worker import EngineWorker
+from app.tui.worker_events import EngineOpened, InfoChanged, OpenFailed, TurnFailed
 from engine.errors import CancelledError
 from engine.types import Request, RoundEnded, TurnEnded
 from tests.fakes.engine import Script, ScriptedEngine
