@@ -230,7 +230,7 @@ def test_bench_ui_measures_with_an_engine_that_computes(
 
 def test_bench_ui_refuses_in_a_sentence(qwen38):
     for arguments, words in (
-        (("--engine", "modle"), "There is no engine 'modle'. Did you mean 'model'?"),
+        (("--engine", "modelx"), "There is no engine 'modelx'. Did you mean 'model'?"),
         (("--engine", "random", "--shape", "28b"), "Did you mean '27b'?"),
         (("--engine", "random", "--profile", "nvfp5"), "nvfp4"),
     ):
