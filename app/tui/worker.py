@@ -179,7 +179,7 @@ class EngineWorker:
         if load.returns and self._kept is not None:
             self._let_go()
             (self._engine, self._opener), self._kept = self._kept, None
-            self._events.append(_told(self._engine))
+            self._events.append(_here_to_stay(self._engine))
             return
         if not load.beside:
             self._let_go()
@@ -194,7 +194,7 @@ class EngineWorker:
             self._let_go_of_kept()
         self._engine, self._opener = engine, load.opener
         self._open_engine = load.opener
-        self._events.append(_told(engine))
+        self._events.append(_here_to_stay(engine))
 
     def _return(self, load: _Load, error: EngineError) -> None:
         if load.is_superseded:
@@ -205,7 +205,7 @@ class EngineWorker:
             self._engine, second = self._opened(self._opener, load.cancel)
             error = error if self._engine is not None else second
         if self._engine is not None:
-            self._events.append(SwitchFailed(error, _told(self._engine)))
+            self._events.append(SwitchFailed(error, _here_to_stay(self._engine)))
         else:
             self._events.append(OpenFailed(error))
 
@@ -267,7 +267,7 @@ def _unexpected(error: Exception) -> EngineError:
     )
 
 
-def _told(engine: ChatEngine) -> EngineOpened:
+def _here_to_stay(engine: ChatEngine) -> EngineOpened:
     """What is known of an engine that stays.
 
     A full collection of garbage would look at all that it and the screen are made of, and stop both

@@ -83,7 +83,7 @@ def bench_ab(
         RequestError: the shape or the rows are not to be had, or the switch changes nothing here.
         MemoryPlanError: the model does not fit on the device.
     """
-    config_of_shape(shape)
+    config = config_of_shape(shape)
     expect_rows([num_rows])
     path = choose_compute_path(settings, device)
     if not path.is_packed:
@@ -93,8 +93,9 @@ def bench_ab(
         )
     num_tokens = context_tokens + num_rows * num_rounds + 1
     bench = draw_model(
-        shape, profile, path, device=device, num_tokens=num_tokens,
-        smaller="a smaller --context", progress=progress, kv=kv_format_of(profile, settings),
+        shape, config, profile, path, device=device, num_tokens=num_tokens,
+        smaller="--shape demo, or a smaller --context", progress=progress,
+        kv=kv_format_of(profile, settings),
     )  # fmt: skip
     sides = [
         _side("base", flip.switch, flip.base, bench.model, path),

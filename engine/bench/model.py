@@ -10,7 +10,7 @@ from engine.compute_path import ComputePath
 from engine.errors import MemoryPlanError
 from engine.machine.measure import read_bandwidth
 from engine.model import footprint
-from engine.model.config import ModelConfig, config_of_shape
+from engine.model.config import ModelConfig
 from engine.model.decoder import Model
 from engine.model.kv_scales import SEQUENCE_TOKENS, calibrate
 from engine.model.memory import MemoryPlan, plan_serving
@@ -42,7 +42,8 @@ class BenchModel:
 
 
 def draw_model(
-    shape: str,
+    name: str,
+    config: ModelConfig,
     profile: Profile,
     path: ComputePath,
     *,
@@ -57,56 +58,17 @@ def draw_model(
     """Measure the read bandwidth and draw a model that fits.
 
     Args:
-        shape: key of ``SHAPES``.
+        name: of the sizes, for a reader of the figures.
+        config: the sizes.
         profile: its formats are drawn.
         path: how weights are held.
         device: "cpu" or "cuda".
         num_tokens: the longest context that is left room for.
-        smaller: the option that asks for less, for the refusal.
+        smaller: what asks for less, for the refusal.
         progress: called with a sentence for each step.
         kv: format of keys and values.
         hidden_tokens: tokens whose rows are held twice, as prefill returns them.
         num_conversations: states that are held at once.
-
-    Raises:
-        RequestError: there is no such shape.
-        MemoryPlanError: the model does not fit on the device.
-    """
-    return draw_config(
-        shape, config_of_shape(shape), profile, path, device=device, num_tokens=num_tokens,
-        smaller=f"--shape demo, or {smaller}", progress=progress, hidden_tokens=hidden_tokens,
-        num_conversations=num_conversations, kv=kv,
-    )  # fmt: skip
-
-
-def draw_config(
-    name: str,
-    config: ModelConfig,
-    profile: Profile,
-    path: ComputePath,
-    *,
-    device: str,
-    num_tokens: int,
-    smaller: str,
-    progress: Progress,
-    kv: KvFormat = "bf16",
-    hidden_tokens: int = 0,
-    num_conversations: int = 1,
-) -> BenchModel:
-    """As `draw_model`, of sizes that need not be those of a known shape.
-
-    Args:
-        name: of the shape, for a reader of the figures.
-        config: the sizes.
-        profile: as `draw_model` takes it, and all that follows.
-        path: see there.
-        device: see there.
-        num_tokens: see there.
-        smaller: what asks for less, for the refusal.
-        progress: see there.
-        kv: see there.
-        hidden_tokens: see there.
-        num_conversations: see there.
 
     Raises:
         MemoryPlanError: the model does not fit on the device.

@@ -95,8 +95,8 @@ def bench_prefill(
     path = choose_compute_path(settings, device)
     longest = max(lengths)
     bench = draw_model(
-        shape, profile, path, device=device, num_tokens=longest, hidden_tokens=longest,
-        smaller="a shorter prompt with --tokens", progress=progress,
+        shape, config, profile, path, device=device, num_tokens=longest, hidden_tokens=longest,
+        smaller="--shape demo, or a shorter prompt with --tokens", progress=progress,
         kv=kv_format_of(profile, settings),
     )  # fmt: skip
     state = bench.model.new_state(longest)

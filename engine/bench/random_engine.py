@@ -6,6 +6,7 @@ from engine.draft.price_table import shipped_prices
 from engine.draft.prices import Prices
 from engine.draft.routed import Routing
 from engine.locate import Choice
+from engine.model.config import config_of_shape
 from engine.model.memory import MemoryPlan, plan_serving
 from engine.open import choose_device, engine_of
 from engine.profile import Profile, profile_folder
@@ -47,8 +48,8 @@ def random_engine(
     device, context_tokens = choose_device(settings.model.device), settings.model.context_tokens
     path = choose_compute_path(settings, device)
     drawn = draw_model(
-        shape, profile, path, device=device, num_tokens=context_tokens,
-        smaller="a smaller model.context_tokens", progress=progress,
+        shape, config_of_shape(shape), profile, path, device=device, num_tokens=context_tokens,
+        smaller="--shape demo, or a smaller model.context_tokens", progress=progress,
     )  # fmt: skip
     model = drawn.model
     plan = plan_serving(

@@ -102,7 +102,7 @@ def bench_round(
         MemoryPlanError: the model does not fit on the device.
         KernelError: a round chose other tokens than plain decode.
     """
-    config_of_shape(shape)
+    config = config_of_shape(shape)
     expect_rows(rows)
     num_rounds = NUM_WARM_UP + num_repetitions
     # one record of plain decode serves both tables
@@ -110,8 +110,8 @@ def bench_round(
     num_tokens = context_tokens + num_decoded
     path = choose_compute_path(settings, device)
     bench = draw_model(
-        shape, profile, path, device=device, num_tokens=num_tokens,
-        smaller="a smaller --context", progress=progress, num_conversations=2,
+        shape, config, profile, path, device=device, num_tokens=num_tokens,
+        smaller="--shape demo, or a smaller --context", progress=progress, num_conversations=2,
         kv=kv_format_of(profile, settings),
     )  # fmt: skip
     progress(f"reading {context_tokens} tokens")

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from engine.bench.drafts import time_drafts, tokens_for
-from engine.bench.model import BenchModel, draw_config
+from engine.bench.model import BenchModel, draw_model
 from engine.bench.replay import Replay, Replayed
 from engine.bench.round import expect_rows
 from engine.compute_path import ComputePath, KernelError
@@ -159,7 +159,7 @@ def measure_rounds(
         )
     torch.set_num_threads(asked.threads or choose_threads(asked.config))
     most = asked.contexts[-1] + _num_decoded(asked.rows)
-    bench = draw_config(
+    bench = draw_model(
         asked.name, asked.config, asked.profile, path, device=asked.device, num_tokens=most,
         smaller="a shorter --context", progress=progress, num_conversations=2, kv=asked.kv,
     )  # fmt: skip

@@ -32,5 +32,7 @@ def test_rows_are_written_as_they_are(tmp_path, as_list):
 def test_refusals(tmp_path):
     with pytest.raises(RequestError, match="no logits"):
         write_logits(a_record(None), tmp_path / "x")
-    with pytest.raises(OutputError, match="/none/x cannot be written: No such file or directory. Make room"):
+    with pytest.raises(
+        OutputError, match="/none/x cannot be written: No such file or directory. Make room"
+    ):
         write_logits(a_record(torch.zeros(1, 2)), tmp_path / "none" / "x")
