@@ -9,7 +9,7 @@ from engine.locate import Choice
 from engine.model.config import config_of_shape
 from engine.model.memory import MemoryPlan, plan_serving
 from engine.open import choose_device, engine_of
-from engine.profile import Profile, profile_folder
+from engine.profile import Profile, kv_format_of, profile_folder
 from engine.settings.declared import Settings
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
@@ -33,7 +33,8 @@ def random_engine(
     Args:
         shape: key of ``SHAPES``.
         profile: its formats are drawn.
-        settings: device, kernels, the longest conversation and memory for points to come back to.
+        settings: device, kernels, the longest conversation, keys and values, and memory for points
+            to come back to.
         progress: called with a sentence for each step.
 
     Returns:
@@ -46,15 +47,15 @@ def random_engine(
         KernelError: the GPU refuses a kernel.
     """
     device, context_tokens = choose_device(settings.model.device), settings.model.context_tokens
-    path = choose_compute_path(settings, device)
+    path, kv = choose_compute_path(settings, device), kv_format_of(profile, settings)
     drawn = draw_model(
         shape, config_of_shape(shape), profile, path, device=device, num_tokens=context_tokens,
-        smaller="--shape demo, or a smaller model.context_tokens", progress=progress,
+        smaller="--shape demo, or a smaller model.context_tokens", progress=progress, kv=kv,
     )  # fmt: skip
     model = drawn.model
     plan = plan_serving(
         model.config, model.weight_bytes, device, packed=path.is_packed, with_mtp=model.has_mtp,
-        context_tokens=context_tokens, snapshot_mb=settings.model.snapshot_mb,
+        context_tokens=context_tokens, snapshot_mb=settings.model.snapshot_mb, kv=kv,
     )  # fmt: skip
     tokenizer = Tokenizer.load(DEMO, model.config.vocab_size)
     table = shipped_prices(*PRICES) if path.is_packed else None
