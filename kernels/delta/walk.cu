@@ -32,16 +32,29 @@ struct Row {
   Halves v;
 };
 
-__device__ __forceinline__ void fetch_row(RowSlot* ring, const Walk& p, int half, int index, const Place& at, int lane) {
-  if (index < p.rows) {
-    RowSlot& slot = ring[index % STAGES];
-    const size_t key = static_cast<size_t>(index) * p.key_heads + at.key_head;
-    copy_vector<KEY_DIM>(slot.k, p.record.k + (static_cast<size_t>(half) * p.key_heads + key) * KEY_DIM, lane);
-    copy_vector<KEY_DIM>(slot.q, p.q + key * KEY_DIM, lane);
-    const size_t head = static_cast<size_t>(index) * p.value_heads + at.head;
-    if (lane < TILE_COLUMNS / 8) copy_16(slot.v + lane * 8, p.v + head * VALUE_DIM + at.first_column + lane * 8);
-  }
+// Where a lane finds its 16 bytes of the row to be asked for next, and where it leaves them.
+struct RowCopies {
+  const float *k, *q;
+  const __nv_bfloat16* v;
+  unsigned ring;
+};
+
+__device__ __forceinline__ RowCopies copies_of(RowSlot* ring, const Walk& p, int half, const Place& at, int lane) {
+  const int key = at.key_head * KEY_DIM + lane % (KEY_DIM / 4) * 4;
+  return {p.record.k + static_cast<size_t>(half) * p.key_heads * KEY_DIM + key, p.q + key,
+          p.v + at.head * VALUE_DIM + at.first_column + lane % (TILE_COLUMNS / 8) * 8, shared_address(ring) + lane * 16};
+}
+
+__device__ __forceinline__ void fetch_row(RowCopies& from, const Walk& p, int index, int lane) {
+  const unsigned slot = from.ring + index % STAGES * sizeof(RowSlot);
+  const bool exists = index < p.rows;
+  copy_16_if(exists && lane < KEY_DIM / 4, slot, from.k);
+  copy_16_if(exists && lane < KEY_DIM / 4, slot + sizeof(float) * KEY_DIM, from.q);
+  copy_16_if(exists && lane < TILE_COLUMNS / 8, slot + 2 * sizeof(float) * KEY_DIM, from.v);
   end_group();
+  from.k += p.key_heads * KEY_DIM;
+  from.q += p.key_heads * KEY_DIM;
+  from.v += p.value_heads * VALUE_DIM;
 }
 
 __device__ __forceinline__ void take_row(Row& row, const RowSlot* ring, int index, const Place& at) {
@@ -81,18 +94,29 @@ __device__ __forceinline__ float product(const float (&x)[KEYS], const float (&y
   return over_lanes(__fadd_rn(even, odd));
 }
 
-// `held` takes the output where a gate follows: the warp's columns of all rows.
-__device__ __forceinline__ void write_row(const Walk& p, __nv_bfloat16* held, int half, int index, const Place& at,
-                                          const float (&u)[COLUMNS], const float (&o)[COLUMNS]) {
-  const size_t head = static_cast<size_t>(index) * p.value_heads + at.head;
-  float* const to = p.record.u + (static_cast<size_t>(half) * p.value_heads + head) * VALUE_DIM + at.column;
-  store_values(to, u);
+// Where a lane writes its columns of the next row: u and the output, which the warp holds where a gate follows.
+struct RowOutputs {
+  float* u;
+  __nv_bfloat16* out;
+};
+
+__device__ __forceinline__ RowOutputs outputs_of(const Walk& p, __nv_bfloat16* held, int half, const Place& at) {
+  const int value = at.head * VALUE_DIM + at.column;
+  return {p.record.u + static_cast<size_t>(half) * p.value_heads * VALUE_DIM + value,
+          GATED ? held + at.column - at.first_column : p.out + value};
+}
+
+__device__ __forceinline__ void write_row(RowOutputs& to, const Walk& p, bool writes, const float (&u)[COLUMNS],
+                                          const float (&o)[COLUMNS]) {
   Halves rounded;
 #pragma unroll
   for (int c = 0; c < COLUMNS; ++c) rounded.at[c] = __float2bfloat16_rn(o[c]);
-  __nv_bfloat16* const out = GATED ? held + index * TILE_COLUMNS + at.column - at.first_column
-                                      : p.out + head * VALUE_DIM + at.column;
-  *reinterpret_cast<Halves*>(out) = rounded;
+  if (writes) {
+    store_values(to.u, u);
+    *reinterpret_cast<Halves*>(to.out) = rounded;
+  }
+  to.u += p.value_heads * VALUE_DIM;
+  to.out += GATED ? TILE_COLUMNS : p.value_heads * VALUE_DIM;
 }
 
 // A lane keeps and finds its own part of a tile: no lane reads what another wrote.
@@ -138,32 +162,66 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
   load_tile(s, p.state, at);
   const int half = parity * MAX_ROWS;
   const Pending rest{p.record, MAX_ROWS - half, pending, pending_row, p.key_heads, p.value_heads};
-  fetch_first_pending(rings.pending, rest, at, lane);
-  if (!p.overlap) {
+  const PendingCopies pending_from = copies_of(rings.pending, rest, at, lane);
+  fetch_first_pending(pending_from, rest, lane);
+  RowCopies rows_from = copies_of(rings.rows, p, half, at, lane);
+  float betas = 0.0f, decays = 0.0f;
+  const auto ask_for_rows = [&] {
     fetch_gate(own, p.gate, p.rows, at, lane);
-    for (int i = 0; i < AHEAD; ++i) fetch_row(rings.rows, p, half, i, at, lane);
-  }
+    for (int i = 0; i < AHEAD; ++i) fetch_row(rows_from, p, i, lane);
+    if (lane < p.rows) {
+      betas = p.beta[lane * p.value_heads + at.head];
+      decays = p.record.decay[(half + lane) * p.value_heads + at.head];
+    }
+  };
+  if (!p.overlap) ask_for_rows();
   if (pending > 0) {
-    fold(s, rings.pending, rest, at, lane);
+    fold(s, rings.pending, pending_from, rest, at, lane);
     store_tile(s, p.state, at);
   }
   if (p.overlap) {
     asm volatile("griddepcontrol.wait;" ::: "memory");
-    fetch_gate(own, p.gate, p.rows, at, lane);
-    for (int i = 0; i < AHEAD; ++i) fetch_row(rings.rows, p, half, i, at, lane);
+    ask_for_rows();
   }
 
   const unsigned saved = __ballot_sync(ALL, save >= 0), restored = __ballot_sync(ALL, restore >= 0);
-  const bool mine = lane < p.rows;
-  const float betas = mine ? p.beta[lane * p.value_heads + at.head] : 0.0f;
-  const float decays = mine ? p.record.decay[(half + lane) * p.value_heads + at.head] : 0.0f;
+  RowOutputs to = outputs_of(p, own.outputs, half, at);
+#ifndef SINGLE
+#define SINGLE 1
+#endif
+#if SINGLE
+  Row row;
+  wait_for_groups<AHEAD - 1>();
+  take_row(row, rings.rows, 0, at);
+#pragma unroll 1
+  for (int i = 0; i < p.rows; ++i) {
+    const float decay = __shfl_sync(ALL, decays, i), beta = __shfl_sync(ALL, betas, i);
+    if (restored >> i & 1) recall(s, kept_part(kept, __shfl_sync(ALL, restore, i), lane));
+    fetch_row(rows_from, p, i + AHEAD, lane);
+    float seen[COLUMNS], asked[COLUMNS], u[COLUMNS], o[COLUMNS];
+    products(seen, s, row.k);
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) seen[c] = over_lanes(seen[c]);
+    products(asked, s, row.q);
+    const float met = product(row.k, row.q);
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) u[c] = __fmul_rn(__fmaf_rn(-decay, seen[c], __bfloat162float(row.v.at[c])), beta);
+    wait_for_groups<AHEAD - 1>();
+    advance(s, decay, row.k, u);
+    take_row(row, rings.rows, i + 1, at);
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) o[c] = __fmaf_rn(met, u[c], __fmul_rn(decay, over_lanes(asked[c])));
+    write_row(to, p, at.key == 0, u, o);
+    if (saved >> i & 1) keep(kept_part(kept, __shfl_sync(ALL, save, i), lane), s);
+  }
+#else
   Row now, next;
   wait_for_groups<AHEAD - 1>();
   take_row(next, rings.rows, 0, at);
 #pragma unroll 2
   for (int i = 0; i < p.rows; ++i) {
     now = next;
-    fetch_row(rings.rows, p, half, i + AHEAD, at, lane);
+    fetch_row(rows_from, p, i + AHEAD, lane);
     wait_for_groups<AHEAD - 1>();
     take_row(next, rings.rows, i + 1, at);
     const float decay = __shfl_sync(ALL, decays, i), beta = __shfl_sync(ALL, betas, i);
@@ -179,9 +237,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
     advance(s, decay, now.k, u);
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c) o[c] = __fmaf_rn(met, u[c], __fmul_rn(decay, over_lanes(asked[c])));
-    if (at.key == 0) write_row(p, own.outputs, half, i, at, u, o);
+    write_row(to, p, at.key == 0, u, o);
     if (saved >> i & 1) keep(kept_part(kept, __shfl_sync(ALL, save, i), lane), s);
   }
+#endif
   if constexpr (GATED) write_gated(p.out, head, own, p.gate, weight, p.rows, p.value_heads, at, lane);
 }
 
@@ -206,7 +265,8 @@ extern "C" __global__ void __launch_bounds__(32) delta_fold(const __grid_constan
   float* const state = p.state + static_cast<size_t>(layer) * p.value_heads * KEY_DIM * VALUE_DIM;
   Tile s;
   load_tile(s, state, at);
-  fetch_first_pending(ring, rest, at, lane);
-  fold(s, ring, rest, at, lane);
+  const PendingCopies from = copies_of(ring, rest, at, lane);
+  fetch_first_pending(from, rest, lane);
+  fold(s, ring, from, rest, at, lane);
   store_tile(s, state, at);
 }

@@ -69,7 +69,7 @@ __device__ __forceinline__ void fetch_gate(Part& own, const Gate& gate, int rows
   if constexpr (!GATED) return;
   for (int i = lane; i < rows * (TILE_COLUMNS / 8); i += 32) {
     const int row = i / (TILE_COLUMNS / 8), column = i % (TILE_COLUMNS / 8) * 8;
-    copy_16(own.z + row * TILE_COLUMNS + column,
+    copy_16(shared_address(own.z + row * TILE_COLUMNS + column),
             gate.z + row * gate.z_stride + at.head * VALUE_DIM + at.first_column + column);
   }
 }
