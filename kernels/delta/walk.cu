@@ -12,6 +12,7 @@
 // mean square is known (walk_gate.cuh).
 #include "walk_fold.cuh"
 #include "walk_gate.cuh"
+#include "walk_row.cuh"
 
 // `WalkArguments` of walk_launch.py has the same fields in the same order.
 struct Walk {
@@ -25,11 +26,6 @@ struct Walk {
   Record record;
   Gate gate;               // not read without GATED
   int rows, key_heads, value_heads, slots, overlap;
-};
-
-struct Row {
-  float k[KEYS], q[KEYS];
-  Halves v;
 };
 
 // Where a lane finds its 16 bytes of the row to be asked for next, and where it leaves them.
@@ -62,76 +58,6 @@ __device__ __forceinline__ void take_row(Row& row, const RowSlot* ring, int inde
   load_keys(row.k, slot.k, at);
   load_keys(row.q, slot.q, at);
   row.v = *reinterpret_cast<const Halves*>(slot.v + at.column - at.first_column);
-}
-
-__device__ __forceinline__ float over_lanes(float sum) {
-#pragma unroll
-  for (int lanes = COLUMN_LANES; lanes < 32; lanes *= 2) sum = __fadd_rn(sum, __shfl_xor_sync(ALL, sum, lanes));
-  return sum;
-}
-
-// S'x: a lane's part of each of its columns.
-__device__ __forceinline__ void products(float (&sum)[COLUMNS], const Tile& s, const float (&x)[KEYS]) {
-  float even[COLUMNS], odd[COLUMNS];
-#pragma unroll
-  for (int i = 0; i < KEYS; i += 2)
-#pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) {
-      even[c] = i == 0 ? __fmul_rn(s[0][c], x[0]) : __fmaf_rn(s[i][c], x[i], even[c]);
-      odd[c] = i == 0 ? __fmul_rn(s[1][c], x[1]) : __fmaf_rn(s[i + 1][c], x[i + 1], odd[c]);
-    }
-#pragma unroll
-  for (int c = 0; c < COLUMNS; ++c) sum[c] = __fadd_rn(even[c], odd[c]);
-}
-
-__device__ __forceinline__ float product(const float (&x)[KEYS], const float (&y)[KEYS]) {
-  float even = __fmul_rn(x[0], y[0]), odd = __fmul_rn(x[1], y[1]);
-#pragma unroll
-  for (int i = 2; i < KEYS; i += 2) {
-    even = __fmaf_rn(x[i], y[i], even);
-    odd = __fmaf_rn(x[i + 1], y[i + 1], odd);
-  }
-  return over_lanes(__fadd_rn(even, odd));
-}
-
-// Where a lane writes its columns of the next row: u and the output, which the warp holds where a gate follows.
-struct RowOutputs {
-  float* u;
-  __nv_bfloat16* out;
-};
-
-__device__ __forceinline__ RowOutputs outputs_of(const Walk& p, __nv_bfloat16* held, int half, const Place& at) {
-  const int value = at.head * VALUE_DIM + at.column;
-  return {p.record.u + static_cast<size_t>(half) * p.value_heads * VALUE_DIM + value,
-          GATED ? held + at.column - at.first_column : p.out + value};
-}
-
-__device__ __forceinline__ void write_row(RowOutputs& to, const Walk& p, bool writes, const float (&u)[COLUMNS],
-                                          const float (&o)[COLUMNS]) {
-  Halves rounded;
-#pragma unroll
-  for (int c = 0; c < COLUMNS; ++c) rounded.at[c] = __float2bfloat16_rn(o[c]);
-  if (writes) {
-    store_values(to.u, u);
-    *reinterpret_cast<Halves*>(to.out) = rounded;
-  }
-  to.u += p.value_heads * VALUE_DIM;
-  to.out += GATED ? TILE_COLUMNS : p.value_heads * VALUE_DIM;
-}
-
-// A lane keeps and finds its own part of a tile: no lane reads what another wrote.
-__device__ __forceinline__ Values* kept_part(Values* kept, int slot, int lane) {
-  return kept + slot * KEYS * 32 + lane;
-}
-
-__device__ __forceinline__ void keep(Values* to, const Tile& s) {
-#pragma unroll
-  for (int i = 0; i < KEYS; ++i) store_values(to + i * 32, s[i]);
-}
-
-__device__ __forceinline__ void recall(Tile& s, const Values* from) {
-#pragma unroll
-  for (int i = 0; i < KEYS; ++i) load_values(s[i], from + i * 32);
 }
 
 // Dynamic shared memory of a block: rings [WARPS], for a gate parts [WARPS] and the head, and the
@@ -185,7 +111,9 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
   }
 
   const unsigned saved = __ballot_sync(ALL, save >= 0), restored = __ballot_sync(ALL, restore >= 0);
-  RowOutputs to = outputs_of(p, own.outputs, half, at);
+  const int value = at.head * VALUE_DIM + at.column, step = p.value_heads * VALUE_DIM;
+  RowOutputs to = {p.record.u + static_cast<size_t>(half) * step + value, p.out + value, step, step};
+  if constexpr (GATED) to.out = own.outputs + at.column - at.first_column, to.out_step = TILE_COLUMNS;
 #ifndef SINGLE
 #define SINGLE 1
 #endif
@@ -198,20 +126,15 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
     const float decay = __shfl_sync(ALL, decays, i), beta = __shfl_sync(ALL, betas, i);
     if (restored >> i & 1) recall(s, kept_part(kept, __shfl_sync(ALL, restore, i), lane));
     fetch_row(rows_from, p, i + AHEAD, lane);
-    float seen[COLUMNS], asked[COLUMNS], u[COLUMNS], o[COLUMNS];
-    products(seen, s, row.k);
-#pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) seen[c] = over_lanes(seen[c]);
-    products(asked, s, row.q);
-    const float met = product(row.k, row.q);
-#pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) u[c] = __fmul_rn(__fmaf_rn(-decay, seen[c], __bfloat162float(row.v.at[c])), beta);
+    Found found;
+    float u[COLUMNS], o[COLUMNS];
+    find(found, s, row);
+    change(u, found, row, decay, beta);
     wait_for_groups<AHEAD - 1>();
     advance(s, decay, row.k, u);
     take_row(row, rings.rows, i + 1, at);
-#pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) o[c] = __fmaf_rn(met, u[c], __fmul_rn(decay, over_lanes(asked[c])));
-    write_row(to, p, at.key == 0, u, o);
+    answer(o, found, u, decay);
+    write_row(to, at.key == 0, u, o);
     if (saved >> i & 1) keep(kept_part(kept, __shfl_sync(ALL, save, i), lane), s);
   }
 #else
@@ -226,18 +149,13 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
     take_row(next, rings.rows, i + 1, at);
     const float decay = __shfl_sync(ALL, decays, i), beta = __shfl_sync(ALL, betas, i);
     if (restored >> i & 1) recall(s, kept_part(kept, __shfl_sync(ALL, restore, i), lane));
-    float seen[COLUMNS], asked[COLUMNS], u[COLUMNS], o[COLUMNS];
-    products(seen, s, now.k);
-#pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) seen[c] = over_lanes(seen[c]);
-    products(asked, s, now.q);
-    const float met = product(now.k, now.q);
-#pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) u[c] = __fmul_rn(__fmaf_rn(-decay, seen[c], __bfloat162float(now.v.at[c])), beta);
+    Found found;
+    float u[COLUMNS], o[COLUMNS];
+    find(found, s, now);
+    change(u, found, now, decay, beta);
     advance(s, decay, now.k, u);
-#pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) o[c] = __fmaf_rn(met, u[c], __fmul_rn(decay, over_lanes(asked[c])));
-    write_row(to, p, at.key == 0, u, o);
+    answer(o, found, u, decay);
+    write_row(to, at.key == 0, u, o);
     if (saved >> i & 1) keep(kept_part(kept, __shfl_sync(ALL, save, i), lane), s);
   }
 #endif

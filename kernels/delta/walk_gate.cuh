@@ -21,11 +21,6 @@ struct Gate {
   float eps;
 };
 
-// A lane's columns in bf16.
-struct alignas(2 * COLUMNS) Halves {
-  __nv_bfloat16 at[COLUMNS];
-};
-
 // What a warp holds of its head's rows.
 struct alignas(16) Part {
   __nv_bfloat16 outputs[MAX_ROWS * TILE_COLUMNS];

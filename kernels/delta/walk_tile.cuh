@@ -29,11 +29,16 @@ struct alignas(4 * COLUMNS) Values {
   float at[COLUMNS];
 };
 
+// The same in bf16.
+struct alignas(2 * COLUMNS) Halves {
+  __nv_bfloat16 at[COLUMNS];
+};
+
 // Rows of the last round wait in half 1 - parity: k [2, 32, G, D], u [2, 32, H, E], decay [2, 32, H].
 struct Record {
-  const float* k;
+  float* k;
   float* u;
-  const float* decay;
+  float* decay;
   const int* parity;
   const int* num_pending;
   const int* pending_rows;  // [32]
