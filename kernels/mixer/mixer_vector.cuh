@@ -87,8 +87,10 @@ __device__ __forceinline__ size_t key_place(const Mixer& p, int half, const Vect
 }
 
 __device__ __forceinline__ void store_halves(__nv_bfloat16* to, const float (&y)[CHANNELS]) {
+  Halves halves;
 #pragma unroll
-  for (int c = 0; c < CHANNELS; ++c) to[c] = __float2bfloat16_rn(y[c]);
+  for (int c = 0; c < CHANNELS; ++c) halves.at[c] = __float2bfloat16_rn(y[c]);
+  *reinterpret_cast<Halves*>(to) = halves;
 }
 
 // Keep the row as it came; with row 0 the tail before it.

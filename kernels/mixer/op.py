@@ -1,4 +1,4 @@
-"""Offer a few rows of a recurrent layer, from the fused product to the delta rule, in one launch."""
+"""Offer a few rows of a recurrent layer, from raw channels to the delta rule, in one launch."""
 
 import torch
 
