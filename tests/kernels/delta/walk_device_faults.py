@@ -51,7 +51,7 @@ FAULTS = [
     ("the squares of one tile alone", "i < TILES ? head.squares", "i < 1 ? head.squares", MODEL),
     ("squares added in a chain", "for (int step = 1; step < N; step *= 2)",
      "for (int i = 1; i < N; ++i) x[0] = __fadd_rn(x[0], x[i]);\n  for (int step = N; false;)",
-     MODEL),
+     GATE),
     ("the product with the weight not rounded", "if (!gate.wide_weight) scaled =",
      "if (false) scaled =", MODEL),
     ("gates of the row before", "own.z + row * TILE_COLUMNS + within",
