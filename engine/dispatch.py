@@ -2,8 +2,9 @@
 
 What is decided while the program runs is decided here, or by what is called from here: the path
 and its switches by `engine.compute_path`, a product's kernel by `engine.model.packed.way_of`, where
-a round norms and gates by `kernels.delta.gate.GATED_FROM`. The other operations have one kernel a
-path, whatever the rows; the names below are theirs, and a test watches the engine call them.
+a round norms and gates by `kernels.delta.gate.GATED_FROM`, which rounds go through the convolution
+and the delta rule in one launch by `kernels.mixer.tile.takes`. The other operations have one kernel
+a path, whatever the rows; the names below are theirs, and a test watches the engine call them.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from kernels.common.nvrtc import architecture
 from kernels.common.round import MAX_ROWS
 from kernels.delta.gate import GATED_FROM
 from kernels.linear.skinny_launch import has_converter
+from kernels.mixer.tile import MOST_ROWS
 
 Operation = Literal[
     "path", "launch", "overlap", "prefill",
@@ -161,6 +163,16 @@ _GATED_APART = Chosen(
     "in a launch of its own, under which the next product loads; the bits are those of the walk's",
 )  # fmt: skip
 
+_JOINED = Chosen(
+    "kernels.mixer.op.mixer_rows", "CUDA C++",
+    "convolution, gates and delta rule of few rows in one launch, where a | b are plain bf16; the "
+    "bits are those of two",
+)  # fmt: skip
+
+_JOINED_OPERATIONS: frozenset[Operation] = frozenset(
+    ("multiply gates of a round", "convolve a round", "delta rule of a round")
+)
+
 _REFERENCE: Mapping[Operation, str] = MappingProxyType({
     "embed": "torch.nn.functional.embedding",
     "norm": "kernels.norm.op.add_rms_norm",
@@ -213,7 +225,7 @@ def dispatch(
         facts: the device.
         num_rows: rows of the call; those of a round are 1 to 32.
         kernels: the person's settings.
-        format_name: of a product's weight.
+        format_name: of a product's weight; of a | b where a round convolves and walks.
 
     Raises:
         ValueError: there is no such operation, or a round has no such number of rows.
@@ -237,6 +249,8 @@ def dispatch(
         return _product(facts, num_rows, kernels, format_name)
     if operation == "gated norm of a round" and num_rows < GATED_FROM:
         return _GATED_APART
+    if operation in _JOINED_OPERATIONS and num_rows <= MOST_ROWS and format_name == "bf16":
+        return _JOINED
     return _KERNELS[operation]
 
 
