@@ -6,7 +6,7 @@ launch on every GPU.
 
 from kernels.common.round import MAX_ROWS
 
-COLUMNS = 16
+COLUMNS = 8
 """Columns of a head's state that one warp keeps in registers."""
 
 STAGES = 4
@@ -27,7 +27,7 @@ WARP = 32
 FEW_ROWS = 6
 """Rows up to which a gated head is one block where its kept states find room."""
 
-MOST_WARPS = {9: (8, 4), 12: (1, 1)}
+MOST_WARPS = {9: (16, 8), 12: (2, 2)}
 """Warps of a gated block at most, of few rows and of more, by major compute capability. In one
 block outputs meet without a cluster, and the next product has the other multiprocessors; of more
 rows its warps would crowd one, and four fill its schedulers evenly wherever a cluster's blocks

@@ -86,6 +86,10 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
   load_weight(weight, p.gate, at);
   Tile s;
   load_tile(s, p.state, at);
+#ifndef FORESEE
+#define FORESEE 1
+#endif
+  if (FORESEE) foresee_pending(p.record, p.rows, p.key_heads, p.value_heads, lane * gridDim.x * WARPS + blockIdx.x * WARPS + warp, 32 * WARPS * gridDim.x);
   const int half = parity * MAX_ROWS;
   const Pending rest{p.record, MAX_ROWS - half, pending, pending_row, p.key_heads, p.value_heads};
   const PendingCopies pending_from = copies_of(rings.pending, rest, at, lane);
@@ -114,10 +118,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
   const int value = at.head * VALUE_DIM + at.column, step = p.value_heads * VALUE_DIM;
   RowOutputs to = {p.record.u + static_cast<size_t>(half) * step + value, p.out + value, step, step};
   if constexpr (GATED) to.out = own.outputs + at.column - at.first_column, to.out_step = TILE_COLUMNS;
-#ifndef SINGLE
-#define SINGLE 1
-#endif
-#if SINGLE
   Row row;
   wait_for_groups<AHEAD - 1>();
   take_row(row, rings.rows, 0, at);
@@ -137,28 +137,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
     write_row(to, at.key == 0, u, o);
     if (saved >> i & 1) keep(kept_part(kept, __shfl_sync(ALL, save, i), lane), s);
   }
-#else
-  Row now, next;
-  wait_for_groups<AHEAD - 1>();
-  take_row(next, rings.rows, 0, at);
-#pragma unroll 2
-  for (int i = 0; i < p.rows; ++i) {
-    now = next;
-    fetch_row(rows_from, p, i + AHEAD, lane);
-    wait_for_groups<AHEAD - 1>();
-    take_row(next, rings.rows, i + 1, at);
-    const float decay = __shfl_sync(ALL, decays, i), beta = __shfl_sync(ALL, betas, i);
-    if (restored >> i & 1) recall(s, kept_part(kept, __shfl_sync(ALL, restore, i), lane));
-    Found found;
-    float u[COLUMNS], o[COLUMNS];
-    find(found, s, now);
-    change(u, found, now, decay, beta);
-    advance(s, decay, now.k, u);
-    answer(o, found, u, decay);
-    write_row(to, at.key == 0, u, o);
-    if (saved >> i & 1) keep(kept_part(kept, __shfl_sync(ALL, save, i), lane), s);
-  }
-#endif
   if constexpr (GATED) write_gated(p.out, head, own, p.gate, weight, p.rows, p.value_heads, at, lane);
 }
 

@@ -45,6 +45,22 @@ __device__ __forceinline__ void take_pending(Factors& f, const PendingSlot* ring
   load_values(f.u, slot.u + at.column - at.first_column);
 }
 
+// Ask for the rows that are probably pending, of both halves: which they are is on its way from
+// memory as well. A path begins with row 0, and a round has mostly as many rows as the one before.
+__device__ __forceinline__ void foresee_pending(const Record& record, int rows, int key_heads, int value_heads, int worker,
+                                                int workers) {
+  constexpr int LINE = 32;  // floats
+  const int keys = key_heads * KEY_DIM, values = value_heads * VALUE_DIM, first = min(rows, AHEAD);
+  const int k_lines = first * keys / LINE, u_lines = first * values / LINE;
+  const int lines = k_lines + u_lines + (rows * value_heads + LINE - 1) / LINE;
+  for (int i = worker; i < 2 * lines; i += workers) {
+    const int half = i < lines ? 0 : MAX_ROWS, line = i < lines ? i : i - lines;
+    foresee(line < k_lines             ? record.k + half * keys + line * LINE
+            : line < k_lines + u_lines ? record.u + half * values + (line - k_lines) * LINE
+                                       : record.decay + half * value_heads + (line - k_lines - u_lines) * LINE);
+  }
+}
+
 __device__ __forceinline__ void fold(Tile& s, PendingSlot* ring, const PendingCopies& from, const Pending& p, const Place& at, int lane) {
   const float decays = lane < p.count ? p.record.decay[(p.half + p.row) * p.value_heads + at.head] : 0.0f;
   Factors now, next;

@@ -79,7 +79,7 @@ __device__ __forceinline__ float sum_of_pairs(float (&x)[N]) {
   return x[0];
 }
 
-constexpr int TREE_TILES = TILES <= 1 ? 1 : TILES <= 2 ? 2 : TILES <= 4 ? 4 : 8;  // with tiles of nothing
+constexpr int TREE_TILES = TILES <= 1 ? 1 : TILES <= 2 ? 2 : TILES <= 4 ? 4 : TILES <= 8 ? 8 : 16;  // with tiles of nothing
 
 // 1 / rms of a row of the head.
 __device__ __forceinline__ float inverse_rms(const Head& head, int row, float eps) {

@@ -13,14 +13,32 @@
 #include "../delta/walk_fold.cuh"
 #include "../delta/walk_row.cuh"
 
+// What a warp holds: pending rows on their way, and once they are folded, states behind branches.
+union Own {
+  PendingSlot pending[STAGES];
+  Values kept[KEPT > 0 ? KEPT : 1][KEPT > 0 ? KEYS : 1][32];
+};
+
 // What a block holds.
 struct Shared {
-  PendingSlot pending[WARPS][STAGES];
+  Own own[WARPS];
   float q[ROWS][KEY_DIM], k[ROWS][KEY_DIM];
   __nv_bfloat16 v[ROWS][WARPS * TILE_COLUMNS];
   Gates gates;
-  Values kept[WARPS][KEPT > 0 ? KEPT : 1][KEPT > 0 ? KEYS : 1][32];
 };
+
+// Ask for what is probably older than the rows: pending rows, and the windows' rows of both halves.
+__device__ __forceinline__ void foresee_older(const Mixer& p, int worker, int workers) {
+  constexpr int LINE = 64;  // bf16
+  foresee_pending(p.record, ROWS, p.key_heads, p.value_heads, worker, workers);
+  const int raw_lines = ROWS * width(p) / LINE, tail_lines = (WINDOW - 1) * width(p) / LINE;
+  for (int i = worker; i < 2 * (raw_lines + tail_lines); i += workers) {
+    const int at = i < 2 * raw_lines ? i : i - 2 * raw_lines;
+    foresee(i >= 2 * raw_lines ? p.tails + at * LINE
+            : at < raw_lines   ? p.raw + at * LINE
+                               : p.raw + MAX_ROWS * width(p) + (at - raw_lines) * LINE);
+  }
+}
 
 enum Barrier { ROWS_CONVOLVED = 1, SUMS_ADDED, GATES_MADE };
 
@@ -64,7 +82,7 @@ __device__ __forceinline__ void walk_rows(Shared& shared, const Mixer& p, Tile& 
     row.v = *reinterpret_cast<const Halves*>(&shared.v[i][at.column % (WARPS * TILE_COLUMNS)]);
     if constexpr (KEPT > 0) {
       const int from = __shfl_sync(ALL, restore, i);
-      if (from >= 0) recall(s, &shared.kept[warp][from][0][lane]);
+      if (from >= 0) recall(s, &shared.own[warp].kept[from][0][lane]);
     }
     Found found;
     float u[COLUMNS], o[COLUMNS];
@@ -77,7 +95,7 @@ __device__ __forceinline__ void walk_rows(Shared& shared, const Mixer& p, Tile& 
     write_row(to, at.key == 0, u, o);
     if constexpr (KEPT > 0) {
       const int into = __shfl_sync(ALL, save, i);
-      if (into >= 0) keep(&shared.kept[warp][into][0][lane], s);
+      if (into >= 0) keep(&shared.own[warp].kept[into][0][lane], s);
     }
   }
 }
@@ -91,7 +109,15 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
   if (warp >= WARPS) {
     const int thread = threadIdx.x - 32 * WARPS;
     const float rate = p.decay_rate[head], bias = p.dt_bias[head];
-    sum_gates(shared.gates, p, head, thread);
+    uint2 a[STEPS], b[STEPS];
+    load_share(a, p.gates_weight + head * p.weight_stride, thread);
+    load_share(b, p.gates_weight + (p.value_heads + head) * p.weight_stride, thread);
+#ifndef FORESEE
+#define FORESEE 1
+#endif
+    if (FORESEE) foresee_older(p, thread * gridDim.x + blockIdx.x, 32 * GATE_WARPS * gridDim.x);
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    sum_gates(shared.gates, p, a, b, thread);
     meet<SUMS_ADDED, 32 * GATE_WARPS>();
     make_gates(shared.gates, p, head, half, first_tile == 0, rate, bias, thread);
     arrive<GATES_MADE, 32 * (WARPS + GATE_WARPS)>();
@@ -108,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
   Tile s;
   load_tile(s, p.state, at);
   const Pending rest{p.record, MAX_ROWS - half, pending, pending_row, p.key_heads, p.value_heads};
-  const PendingCopies pending_from = copies_of(shared.pending[warp], rest, at, lane);
+  const PendingCopies pending_from = copies_of(shared.own[warp].pending, rest, at, lane);
   fetch_first_pending(pending_from, rest, lane);
 #pragma unroll
   for (int i = 0; i < TASKS; ++i) load_rows_before(vectors[i], p, MAX_ROWS - half, pending, pending_row, parent);
@@ -117,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
 #pragma unroll
   for (int i = 0; i < TASKS; ++i) load_rows(vectors[i], p);
   if (pending > 0) {
-    fold(s, shared.pending[warp], pending_from, rest, at, lane);
+    fold(s, shared.own[warp].pending, pending_from, rest, at, lane);
     store_tile(s, p.state, at);
   }
   convolve(shared, p, vectors, half);

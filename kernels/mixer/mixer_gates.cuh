@@ -37,12 +37,10 @@ __device__ __forceinline__ float sum_of_product(const uint2 (&x)[STEPS], const u
   return over_warp(__fadd_rn(__fadd_rn(total[0], total[1]), __fadd_rn(total[2], total[3])));
 }
 
-// Leave each warp's sums; the weights are older than the predecessor, the rows are not.
-__device__ __forceinline__ void sum_gates(Gates& gates, const Mixer& p, int head, int thread) {
-  uint2 a[STEPS], b[STEPS], x[ROWS][STEPS];
-  load_share(a, p.gates_weight + head * p.weight_stride, thread);
-  load_share(b, p.gates_weight + (p.value_heads + head) * p.weight_stride, thread);
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+// Leave each warp's sums of all rows.
+__device__ __forceinline__ void sum_gates(Gates& gates, const Mixer& p, const uint2 (&a)[STEPS], const uint2 (&b)[STEPS],
+                                          int thread) {
+  uint2 x[ROWS][STEPS];
 #pragma unroll
   for (int row = 0; row < ROWS; ++row) load_share(x[row], p.inputs + row * p.inputs_stride, thread);
 #pragma unroll

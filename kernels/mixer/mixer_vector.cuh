@@ -86,11 +86,15 @@ __device__ __forceinline__ size_t key_place(const Mixer& p, int half, const Vect
   return static_cast<size_t>(half + one.row) * p.key_heads * KEY_DIM + one.channel - p.key_heads * KEY_DIM;
 }
 
+struct alignas(2 * CHANNELS) Four {
+  __nv_bfloat16 at[CHANNELS];
+};
+
 __device__ __forceinline__ void store_halves(__nv_bfloat16* to, const float (&y)[CHANNELS]) {
-  Halves halves;
+  Four halves;
 #pragma unroll
   for (int c = 0; c < CHANNELS; ++c) halves.at[c] = __float2bfloat16_rn(y[c]);
-  *reinterpret_cast<Halves*>(to) = halves;
+  *reinterpret_cast<Four*>(to) = halves;
 }
 
 // Keep the row as it came; with row 0 the tail before it.

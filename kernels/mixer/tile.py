@@ -9,7 +9,7 @@ more rows that takes longer than the launch it saves (README)."""
 HEAD_DIM = 128
 """Channels of a head: a warp convolves one, four channels a lane."""
 
-TILE_WARPS = 4
+TILE_WARPS = 8
 """Warps of a block that hold a tile of the state each: half a head's."""
 
 GATE_WARPS = 4
