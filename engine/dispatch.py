@@ -247,6 +247,11 @@ def dispatch(
         return _prefill(kernels)
     if operation == "product":
         return _product(facts, num_rows, kernels, format_name)
+    return _by_rows(operation, num_rows, format_name)
+
+
+def _by_rows(operation: Operation, num_rows: int, format_name: WeightFormat) -> Chosen:
+    """A kernel; few rows of a round go through a delta layer by other ones, of the same bits."""
     if operation == "gated norm of a round" and num_rows < GATED_FROM:
         return _GATED_APART
     if operation in _JOINED_OPERATIONS and num_rows <= MOST_ROWS and format_name == "bf16":

@@ -1,6 +1,6 @@
 // Walk 1 to 32 rows through the gated delta rule, the accepted rows of the last round folded in first.
 //
-// A warp keeps 16 columns of one head's state in registers, and every row passes through them in
+// A warp keeps some columns of one head's state in registers, and every row passes through them in
 // order: u = beta (v - decay S'k), o = decay S'q + (k.q) u, S <- decay S + k u'. So S is read and
 // written once in memory however many rows there are. A tree's rows stand depth-first; the state
 // behind a branch is kept in shared memory until its last child begins.
@@ -8,8 +8,8 @@
 // The order of every sum is fixed by the layout: a lane adds its keys in two chains (even and odd
 // keys), then the chains, then the eight lanes of a column by exchanges over 1, 2 and 4 lanes.
 //
-// With a gate the blocks of a head, of WARPS warps, are a cluster: outputs wait in shared memory until the head's
-// mean square is known (walk_gate.cuh).
+// With a gate the blocks of a head, of WARPS warps, are a cluster: outputs wait in shared memory
+// until the head's mean square is known (walk_gate.cuh).
 #include "walk_fold.cuh"
 #include "walk_gate.cuh"
 #include "walk_row.cuh"
@@ -86,10 +86,6 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
   load_weight(weight, p.gate, at);
   Tile s;
   load_tile(s, p.state, at);
-#ifndef FORESEE
-#define FORESEE 1
-#endif
-  if (FORESEE) foresee_pending(p.record, p.rows, p.key_heads, p.value_heads, lane * gridDim.x * WARPS + blockIdx.x * WARPS + warp, 32 * WARPS * gridDim.x);
   const int half = parity * MAX_ROWS;
   const Pending rest{p.record, MAX_ROWS - half, pending, pending_row, p.key_heads, p.value_heads};
   const PendingCopies pending_from = copies_of(rings.pending, rest, at, lane);

@@ -21,8 +21,9 @@ struct PendingCopies {
 
 __device__ __forceinline__ PendingCopies copies_of(PendingSlot* ring, const Pending& p, const Place& at, int lane) {
   const int u_lane = lane % (TILE_COLUMNS / 4), k_lane = lane % (KEY_DIM / 4);
-  return {p.record.k + (static_cast<size_t>(p.half) * p.key_heads + at.key_head) * KEY_DIM + k_lane * 4,
-          p.record.u + (static_cast<size_t>(p.half) * p.value_heads + at.head) * VALUE_DIM + at.first_column + u_lane * 4,
+  const size_t key = static_cast<size_t>(p.half) * p.key_heads + at.key_head;
+  const size_t head = static_cast<size_t>(p.half) * p.value_heads + at.head;
+  return {p.record.k + key * KEY_DIM + k_lane * 4, p.record.u + head * VALUE_DIM + at.first_column + u_lane * 4,
           shared_address(ring) + lane * 16};
 }
 
@@ -31,7 +32,8 @@ __device__ __forceinline__ void fetch_pending(const PendingCopies& from, const P
   const unsigned slot = from.ring + index % STAGES * sizeof(PendingSlot);
   const bool exists = index < p.count;
   copy_16_if(exists && lane < KEY_DIM / 4, slot, from.k + row * (p.key_heads * KEY_DIM));
-  copy_16_if(exists && lane < TILE_COLUMNS / 4, slot + sizeof(float) * KEY_DIM, from.u + row * (p.value_heads * VALUE_DIM));
+  copy_16_if(exists && lane < TILE_COLUMNS / 4, slot + sizeof(float) * KEY_DIM,
+             from.u + row * (p.value_heads * VALUE_DIM));
   end_group();
 }
 
@@ -45,23 +47,8 @@ __device__ __forceinline__ void take_pending(Factors& f, const PendingSlot* ring
   load_values(f.u, slot.u + at.column - at.first_column);
 }
 
-// Ask for the rows that are probably pending, of both halves: which they are is on its way from
-// memory as well. A path begins with row 0, and a round has mostly as many rows as the one before.
-__device__ __forceinline__ void foresee_pending(const Record& record, int rows, int key_heads, int value_heads, int worker,
-                                                int workers) {
-  constexpr int LINE = 32;  // floats
-  const int keys = key_heads * KEY_DIM, values = value_heads * VALUE_DIM, first = min(rows, AHEAD);
-  const int k_lines = first * keys / LINE, u_lines = first * values / LINE;
-  const int lines = k_lines + u_lines + (rows * value_heads + LINE - 1) / LINE;
-  for (int i = worker; i < 2 * lines; i += workers) {
-    const int half = i < lines ? 0 : MAX_ROWS, line = i < lines ? i : i - lines;
-    foresee(line < k_lines             ? record.k + half * keys + line * LINE
-            : line < k_lines + u_lines ? record.u + half * values + (line - k_lines) * LINE
-                                       : record.decay + half * value_heads + (line - k_lines - u_lines) * LINE);
-  }
-}
-
-__device__ __forceinline__ void fold(Tile& s, PendingSlot* ring, const PendingCopies& from, const Pending& p, const Place& at, int lane) {
+__device__ __forceinline__ void fold(Tile& s, PendingSlot* ring, const PendingCopies& from, const Pending& p,
+                                     const Place& at, int lane) {
   const float decays = lane < p.count ? p.record.decay[(p.half + p.row) * p.value_heads + at.head] : 0.0f;
   Factors now, next;
   wait_for_groups<AHEAD - 1>();

@@ -27,19 +27,6 @@ struct Shared {
   Gates gates;
 };
 
-// Ask for what is probably older than the rows: pending rows, and the windows' rows of both halves.
-__device__ __forceinline__ void foresee_older(const Mixer& p, int worker, int workers) {
-  constexpr int LINE = 64;  // bf16
-  foresee_pending(p.record, ROWS, p.key_heads, p.value_heads, worker, workers);
-  const int raw_lines = ROWS * width(p) / LINE, tail_lines = (WINDOW - 1) * width(p) / LINE;
-  for (int i = worker; i < 2 * (raw_lines + tail_lines); i += workers) {
-    const int at = i < 2 * raw_lines ? i : i - 2 * raw_lines;
-    foresee(i >= 2 * raw_lines ? p.tails + at * LINE
-            : at < raw_lines   ? p.raw + at * LINE
-                               : p.raw + MAX_ROWS * width(p) + (at - raw_lines) * LINE);
-  }
-}
-
 enum Barrier { ROWS_CONVOLVED = 1, SUMS_ADDED, GATES_MADE };
 
 // Convolve what tasks of this warp are left to do, into shared memory and the record.
@@ -102,8 +89,9 @@ __device__ __forceinline__ void walk_rows(Shared& shared, const Mixer& p, Tile& 
 
 extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer_rows(const __grid_constant__ Mixer p) {
   __shared__ Shared shared;
-  const int lane = threadIdx.x % 32, warp = __shfl_sync(ALL, threadIdx.x / 32, 0);  // the same for all lanes, as the compiler sees
-  const int heads_per_key = p.value_heads / p.key_heads, head = blockIdx.x / BLOCKS, first_tile = blockIdx.x % BLOCKS * WARPS;
+  // a warp's number comes from one lane: so the compiler sees that its lanes never part
+  const int lane = threadIdx.x % 32, warp = __shfl_sync(ALL, threadIdx.x / 32, 0);
+  const int head = blockIdx.x / BLOCKS, first_tile = blockIdx.x % BLOCKS * WARPS;
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   const int half = *p.record.parity * MAX_ROWS;
   if (warp >= WARPS) {
@@ -112,10 +100,6 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
     uint2 a[STEPS], b[STEPS];
     load_share(a, p.gates_weight + head * p.weight_stride, thread);
     load_share(b, p.gates_weight + (p.value_heads + head) * p.weight_stride, thread);
-#ifndef FORESEE
-#define FORESEE 1
-#endif
-    if (FORESEE) foresee_older(p, thread * gridDim.x + blockIdx.x, 32 * GATE_WARPS * gridDim.x);
     asm volatile("griddepcontrol.wait;" ::: "memory");
     sum_gates(shared.gates, p, a, b, thread);
     meet<SUMS_ADDED, 32 * GATE_WARPS>();
@@ -125,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
   }
 
   // all of this is older than the predecessor
-  const Place at = place_of(head * TILES + first_tile + warp, lane, heads_per_key);
+  const Place at = place_of(head * TILES + first_tile + warp, lane, p.value_heads / p.key_heads);
   const int pending = *p.record.num_pending, pending_row = p.record.pending_rows[lane], parent = p.parents[lane];
   const int save = p.saves[lane], restore = p.restores[lane];
   Vector vectors[TASKS];

@@ -7,6 +7,7 @@ import torch
 
 from kernels.common.round import MAX_ROWS
 from kernels.common.tree import TreePlan, TreeTables
+from kernels.conv.arguments import PRODUCT_LANES as SUMS
 from kernels.conv.arguments import GateInputs
 from kernels.conv.op import conv_gates
 from kernels.delta.record import DeltaRecord
@@ -48,6 +49,7 @@ class Weights:
             2.0 * torch.randn(sizes.heads, generator=generator),
         )
         taps, gates, rate, bias = (one.to(device) for one in normal)
+        gates[:, 1:SUMS:2] = gates[:, 0:SUMS:2]
         return cls(taps.bfloat16(), gates.bfloat16(), rate, bias)
 
 
@@ -60,9 +62,16 @@ class Rows:
 
     @classmethod
     def draw(cls, num_rows: int, sizes: Sizes, device: str, generator: torch.Generator) -> Self:
-        """Draw rows as products give them: x is a part of wider rows."""
+        """Draw rows as products give them: x is a part of wider rows.
+
+        Where a thread adds several inputs of a | b, the first are large and cancel in pairs: what
+        is left shows the order in which the others were added to them.
+        """
         wide = torch.randn((num_rows, sizes.channels + HEAD_DIM), generator=generator)
         inputs = torch.randn((num_rows, sizes.inputs), generator=generator)
+        if sizes.inputs > SUMS:
+            inputs[:, 0:SUMS:2] *= 1e5
+            inputs[:, 1:SUMS:2] = -inputs[:, 0:SUMS:2]
         x = wide.bfloat16().to(device)[:, : sizes.channels]
         return cls(x, inputs.bfloat16().to(device))
 

@@ -1,6 +1,6 @@
 """Say which layers and rows the joined launch takes, and how its block is cut. Pure Python."""
 
-from kernels.delta.tile import WARP, most_kept, num_tiles
+from kernels.delta.tile import WARP, most_kept
 
 MOST_ROWS = 3
 """Rows of a call at most. Every block convolves and multiplies all of them for its own head: of
@@ -9,8 +9,11 @@ more rows that takes longer than the launch it saves (README)."""
 HEAD_DIM = 128
 """Channels of a head: a warp convolves one, four channels a lane."""
 
+COLUMNS = 8
+"""Columns of the state that a warp keeps in registers."""
+
 TILE_WARPS = 8
-"""Warps of a block that hold a tile of the state each: half a head's."""
+"""Warps of a block that hold such a tile each: half a head's."""
 
 GATE_WARPS = 4
 """Warps of a block that multiply a | b, as in mixer_problem.cuh."""
@@ -30,6 +33,7 @@ def macros(num_rows: int, num_inputs: int) -> dict[str, int]:
     return {
         "KEY_DIM": HEAD_DIM,
         "VALUE_DIM": HEAD_DIM,
+        "TILE_COLUMNS": COLUMNS,
         "WARPS": TILE_WARPS,
         "ROWS": num_rows,
         "KEPT": most_kept(num_rows),
@@ -39,7 +43,7 @@ def macros(num_rows: int, num_inputs: int) -> dict[str, int]:
 
 def num_blocks(heads: int) -> int:
     """Return the blocks of a layer of so many value heads."""
-    return num_tiles(heads, HEAD_DIM) // TILE_WARPS
+    return heads * HEAD_DIM // (COLUMNS * TILE_WARPS)
 
 
 def num_threads() -> int:
