@@ -247,7 +247,10 @@ def _product(phase: Phase, product: _Product, here: Here) -> Iterator[Explained]
 
 def _format_of_gates(products: Sequence[_Product]) -> WeightFormat:
     """The format of a | b; where they are read one by one, any that is not plain."""
-    return next((one.stored for one in products if one.label == _GATES[0]), "nvfp4")
+    for one in products:
+        if one.label == _GATES[0]:
+            return one.stored
+    return "nvfp4"
 
 
 def _choices(
