@@ -9,6 +9,12 @@ __device__ __forceinline__ void wait_for_predecessor() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
+__device__ __forceinline__ bool elected() {
+  unsigned is;
+  asm volatile("{ .reg .pred one; elect.sync _|one, 0xFFFFFFFF; selp.u32 %0, 1, 0, one; }" : "=r"(is));
+  return is;
+}
+
 struct Cursor {
   int tile, step;  // the group's first tile, and the step within the slice
 };
@@ -19,10 +25,6 @@ __device__ __forceinline__ void set_up_barrier(unsigned barrier, int arrivals) {
 
 __device__ __forceinline__ void expect_bytes(unsigned barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void arrive(unsigned barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
 }
 
 __device__ __forceinline__ void wait(unsigned barrier, int parity) {

@@ -1,6 +1,7 @@
 // Multiply one step of some tiles.
 #pragma once
 
+#include "skinny_activations.cuh"
 #include "skinny_decode.cuh"
 
 __device__ __forceinline__ void multiply(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
@@ -43,8 +44,7 @@ __device__ __forceinline__ void load_codes(Codes& c, const unsigned char* stage,
 // Multiply NUM tiles side by side, so that one's decoding fills the wait for another's instruction.
 template <int NUM>
 __device__ __forceinline__ void accumulate(float (*sum)[ROW_BLOCKS][4], const unsigned char* stage, int first,
-                                           const float* block_scale, int lane,
-                                           const uint4 (&x)[ROW_BLOCKS][4]) {
+                                           const float* block_scale, int lane, const Activations& x) {
   Codes codes[NUM];
 #pragma unroll
   for (int j = 0; j < NUM; ++j) load_codes(codes[j], stage, first + j, lane);
@@ -57,6 +57,9 @@ __device__ __forceinline__ void accumulate(float (*sum)[ROW_BLOCKS][4], const un
   }
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
+    uint4 b[ROW_BLOCKS];
+#pragma unroll
+    for (int r = 0; r < ROW_BLOCKS; ++r) b[r] = x.operands(r, v, lane);
     unsigned upper[NUM][4], lower[NUM][4];
 #pragma unroll
     for (int j = 0; j < NUM; ++j) {
@@ -69,7 +72,7 @@ __device__ __forceinline__ void accumulate(float (*sum)[ROW_BLOCKS][4], const un
         const unsigned a[4] = {upper[j][2 * k], lower[j][2 * k], upper[j][2 * k + 1], lower[j][2 * k + 1]};
         for (int r = 0; r < ROW_BLOCKS; ++r) {
           float(&into)[4] = FORMAT == FP8_BLOCK ? part[j][r] : sum[first + j][r];
-          multiply(into, a, k == 0 ? x[r][v].x : x[r][v].z, k == 0 ? x[r][v].y : x[r][v].w);
+          multiply(into, a, k == 0 ? b[r].x : b[r].z, k == 0 ? b[r].y : b[r].w);
         }
       }
   }

@@ -28,8 +28,11 @@ ROW_SCALED = ("nvfp4", "e4m3_row")
 
 BARRIER_BYTES = 1024
 
-Source = Literal["registers", "global"]
-SOURCES: tuple[Source, ...] = ("registers", "global")
+Source = Literal["shared", "global"]
+SOURCES: tuple[Source, ...] = ("shared", "global")
+
+SLICES = 8
+"""Parts of K, one a warp."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +52,22 @@ class SkinnyTile:
     """
 
     splits: int
-    warps: int
+    crew: int
     tiles: int
     stages: int
-    source: Source
-    buffers: int = 3
+    source: Source = "shared"
+    buffers: int = 2
     per_sm: int = 1
     most_rows: int = MAX_ROWS
 
     @property
-    def order(self) -> tuple[int, int]:
-        """What decides the order of a sum: splits and warps."""
-        return self.splits, self.warps
+    def warps(self) -> int:
+        """Warps of a team in one block."""
+        return SLICES // self.splits
+
+    @property
+    def order(self) -> int:
+        return SLICES
 
     def as_row(self) -> dict[str, Any]:
         """Return the fields as a row of a tile table."""
@@ -161,12 +168,13 @@ class SkinnyTiles:
 def num_teams(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
     """Return the clusters of a launch, which share the tiles of the weight evenly."""
     share = 2 if problem.paired else 1
-    return max(1, min(problem.num_tiles // share, _resident_clusters(tile, num_sms)))
+    crews = -(-problem.num_tiles // share // tile.crew)
+    return tile.crew * max(1, min(crews, _resident_clusters(tile, num_sms)))
 
 
 def longest_slice(tile: SkinnyTile, problem: SkinnyProblem) -> int:
     """Return the steps of the longest slice of K."""
-    return -(-problem.num_steps // (tile.splits * tile.warps))
+    return -(-problem.num_steps // SLICES)
 
 
 def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
@@ -175,21 +183,27 @@ def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
     teams, longest = num_teams(tile, problem, num_sms), longest_slice(tile, problem)
     most_tiles = -(-(problem.num_tiles // share) // teams) * share
     ring = tile.warps * tile.stages * tile.tiles * TILE_STEP_BYTES[problem.format]
-    sums = tile.buffers * tile.warps * tile.tiles * problem.row_blocks * BLOCK_BYTES
-    shares = -(-(most_tiles // share * problem.row_blocks) // tile.splits)
-    exchange = shares * tile.splits * share * BLOCK_BYTES if tile.splits > 1 else 0
+    blocks = tile.tiles // share * problem.row_blocks
+    homed = -(-blocks // tile.splits) * tile.splits * share if tile.splits > 1 else 0
+    sums = BLOCK_BYTES * (tile.buffers * tile.warps * tile.tiles * problem.row_blocks + 2 * homed)
     scale_rows = share * (-(-most_tiles // share * TILE_ROWS // STEP) + 1)
     scales = tile.warps * longest * scale_rows * 4 if problem.format == "fp8_block" else 0
     row_scales = most_tiles * TILE_ROWS * 4 if problem.format in ROW_SCALED else 0
-    factors = tile.warps * problem.row_blocks * BLOCK_ROWS * 4
-    return BARRIER_BYTES + ring + sums + exchange + factors + scales + row_scales
+    team = ring + sums + _aligned(scales + row_scales)
+    rows = _aligned(2 * tile.warps * problem.row_blocks * BLOCK_ROWS * 4)
+    x = tile.warps * longest * problem.row_blocks * 2048 if tile.source == "shared" else 0
+    return BARRIER_BYTES + x + rows + tile.crew * team
+
+
+def _aligned(num_bytes: int) -> int:
+    return -(-num_bytes // 128) * 128
 
 
 def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_bytes: int) -> bool:
     """Say whether a launch is possible: its shared memory, and pairs not torn apart."""
     torn = problem.paired and tile.tiles % 2
-    barriers = 8 * (tile.buffers + tile.warps * tile.stages)
-    possible = tile.splits in CLUSTERS and tile.buffers >= 2 and tile.stages >= 2
+    barriers = 8 * tile.crew * (2 + tile.warps * tile.stages)
+    possible = tile.splits in CLUSTERS and tile.crew <= 15 and tile.stages >= 2 and tile.crew*tile.warps<=32
     if torn or not possible or barriers > BARRIER_BYTES:
         return False
     return shared_bytes(tile, problem, num_sms) <= max_shared_bytes
@@ -202,11 +216,11 @@ def macros(tile: SkinnyTile, problem: SkinnyProblem) -> Mapping[str, int]:
         "FORMAT": formats[problem.format],
         "ROW_BLOCKS": problem.row_blocks,
         "TILES": tile.tiles,
-        "WARPS": tile.warps,
         "SPLITS": tile.splits,
+        "CREW": tile.crew,
         "STAGES": tile.stages,
         "BUFFERS": tile.buffers,
-        "SLICE": longest_slice(tile, problem),
+        "LONGEST": longest_slice(tile, problem),
         "SOURCE": SOURCES.index(tile.source),
         "MIN_BLOCKS": tile.per_sm,
     }
