@@ -72,19 +72,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   __syncwarp();
   if constexpr (SPLITS > 1) arrive_at_cluster();
 
-  Cursor next = {first, begin};
-  int slot = 0;
+  // The stage to fill and the one to use, addresses all along: arithmetic here costs time in every step.
   const unsigned ring_at = shared_address(ring);
-  auto fetch = [&](int into) {
-    if (next.tile >= last || begin == end) return;
-    if (elected()) fetch_stage(p, codes, runs, next, ring_at + into * STAGE_BYTES, filled + 8 * into);
-    if (++next.step == end) {
-      next.step = begin;
-      next.tile += TILES;
+  Cursor next = {first, begin};
+  Slot into = {ring_at, filled}, use = {ring_at, filled};
+  auto fetch = [&]() {
+    if (next.tile < last && begin < end) {
+      if (elected()) fetch_stage(p, codes, runs, next, into);
+      if (++next.step == end) {
+        next.step = begin;
+        next.tile += TILES;
+      }
     }
+    into.advance(ring_at, filled);
   };
 #pragma unroll
-  for (int i = 0; i < STAGES - 1; ++i) fetch(i);
+  for (int i = 0; i < STAGES - 1; ++i) fetch();
   if constexpr (ROW_SCALED) {
     for (int i = warp * 32 + lane; i < (last - first) * 16; i += WARPS * 32) {
       const int n = weight_tile(p, first + i / 16) * 16 + i % 16;
@@ -146,9 +149,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll 1
     for (int step = begin; step < end; ++step) {
       __syncwarp();  // all lanes have read the stage before this one, which is filled anew
-      fetch(slot == 0 ? STAGES - 1 : slot - 1);
-      wait(filled + 8 * slot, phase);
-      const unsigned char* const stage = ring + slot * STAGE_BYTES;
+      fetch();
+      wait(use.barrier, phase);
+      const unsigned stage = use.at + lane * 16;
       float block_scale[TILES];
       if constexpr (FORMAT == FP8_BLOCK) {
 #pragma unroll
@@ -162,10 +165,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll
       for (int j = 0; j + 1 < TILES; j += 2) accumulate<2>(sum, stage, j, block_scale, lane, x);
       if constexpr (TILES % 2 == 1) accumulate<1>(sum, stage, TILES - 1, block_scale, lane, x);
-      if (++slot == STAGES) {
-        slot = 0;
-        phase ^= 1;
-      }
+      phase ^= use.advance(ring_at, filled);
     }
 
     float* const all = partial + group % BUFFERS * WARPS * WARP_FLOATS;

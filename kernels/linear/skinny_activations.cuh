@@ -51,11 +51,12 @@ __device__ __forceinline__ float range_factor(unsigned most) {
 __device__ __forceinline__ void prepare_x(const Problem& p, uint4* shared_x, unsigned* shared_most, int begin, int end,
                                           int member, int lane, float (&factor)[ROW_BLOCKS]) {
   const int g = lane >> 2, t = lane & 3;
+  const int turned = blockIdx.x / SPLITS;  // so that not all blocks ask for the same lines at the same time
   uint4 moved[MOVED][ROW_BLOCKS];
   unsigned most[ROW_BLOCKS] = {};
 #pragma unroll
   for (int i = 0; i < MOVED; ++i) {
-    const int piece = i * CREW + member, step = begin + piece / 4;
+    const int piece = (i * CREW + member + turned) % (MOVED * CREW), step = begin + piece / 4;
 #pragma unroll
     for (int r = 0; r < ROW_BLOCKS; ++r) {
       moved[i][r] = step < end ? load_x(p, r * 8 + g, step, piece % 4, t) : make_uint4(0, 0, 0, 0);
@@ -78,7 +79,7 @@ __device__ __forceinline__ void prepare_x(const Problem& p, uint4* shared_x, uns
     if constexpr (SOURCE == SHARED) {
 #pragma unroll
       for (int i = 0; i < MOVED; ++i) {
-        const int piece = i * CREW + member;
+        const int piece = (i * CREW + member + turned) % (MOVED * CREW);
         if (piece < LONGEST * 4) shared_x[(piece / 4 * ROW_BLOCKS + r) * 128 + piece % 4 * 32 + lane] = operand(moved[i][r], factor[r]);
       }
     }

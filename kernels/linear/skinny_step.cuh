@@ -20,17 +20,28 @@ struct Codes {
   __half2 scales[2][2];             // [row half][group of 16 inputs], each twice
 };
 
-__device__ __forceinline__ void load_codes(Codes& c, const unsigned char* stage, int tile, int lane) {
+template <class T>
+__device__ __forceinline__ T load_shared(unsigned at) {
+  T v;
+  if constexpr (sizeof(T) == 16)
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at));
+  else
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at));
+  return v;
+}
+
+// `stage` is where this lane's first 16 bytes lie.
+__device__ __forceinline__ void load_codes(Codes& c, unsigned stage, int tile, int lane) {
   const int half = tile % PAIR, within = tile / PAIR;  // gate tiles of a pair lie first, then up tiles
-  const unsigned char* at = stage + half * CHUNKS * BOX_BYTES + within * 1024 + lane * 16;
+  const unsigned at = stage + half * CHUNKS * BOX_BYTES + within * 1024;
 #pragma unroll
   for (int i = 0; i < CHUNKS; ++i) {
-    c.low[i] = *reinterpret_cast<const uint4*>(at + i * BOX_BYTES);
-    c.high[i] = *reinterpret_cast<const uint4*>(at + i * BOX_BYTES + 512);
+    c.low[i] = load_shared<uint4>(at + i * BOX_BYTES);
+    c.high[i] = load_shared<uint4>(at + i * BOX_BYTES + 512);
   }
   if constexpr (FORMAT == NVFP4) {
     const int run = half * (TILES / PAIR) + within;
-    const unsigned scale = *reinterpret_cast<const unsigned*>(stage + CODES_BYTES + run * RUN_BYTES + lane * 4);
+    const unsigned scale = load_shared<unsigned>(stage - lane * 12 + CODES_BYTES + run * RUN_BYTES);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       unsigned pair = halves_of_e4m3(static_cast<unsigned short>(scale >> (16 * half)));
@@ -43,7 +54,7 @@ __device__ __forceinline__ void load_codes(Codes& c, const unsigned char* stage,
 
 // Multiply NUM tiles side by side, so that one's decoding fills the wait for another's instruction.
 template <int NUM>
-__device__ __forceinline__ void accumulate(float (*sum)[ROW_BLOCKS][4], const unsigned char* stage, int first,
+__device__ __forceinline__ void accumulate(float (*sum)[ROW_BLOCKS][4], unsigned stage, int first,
                                            const float* block_scale, int lane, const Activations& x) {
   Codes codes[NUM];
 #pragma unroll
