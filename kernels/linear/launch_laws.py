@@ -1,6 +1,5 @@
 """State the laws between launches of the skinny kernel on a GPU: none changes a bit."""
 
-
 import torch
 
 from kernels.common import domain

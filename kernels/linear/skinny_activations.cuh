@@ -46,30 +46,40 @@ __device__ __forceinline__ float range_factor(unsigned most) {
   return __uint_as_float(static_cast<unsigned>(min(14 - exponent, 126) + 127) << 23);
 }
 
-// Find the factors of this lane's rows g, and bring the slice's activations to shared memory as
-// operands. The warps that share a slice each take every CREW-th piece of 32 inputs a lane quartet.
+// The largest magnitude, as bf16 bits, among what the lanes of a row found; all lanes get it.
+__device__ __forceinline__ unsigned largest_of_row(unsigned most) {
+  most = max(most & 0xFFFFu, most >> 16);
+  most = max(most, __shfl_xor_sync(~0u, most, 1));
+  return max(most, __shfl_xor_sync(~0u, most, 2));
+}
+
+// Find the factors of this lane's rows g, and bring the slice's activations to shared memory as operands.
+// The warps that share a slice take its pieces of 8 inputs a lane in turn, each block from another one
+// on, so that not all ask for the same lines of memory at the same time.
 __device__ __forceinline__ void prepare_x(const Problem& p, uint4* shared_x, unsigned* shared_most, int begin, int end,
                                           int member, int lane, float (&factor)[ROW_BLOCKS]) {
   const int g = lane >> 2, t = lane & 3;
-  const int turned = blockIdx.x / SPLITS;  // so that not all blocks ask for the same lines at the same time
-  uint4 moved[MOVED][ROW_BLOCKS];
+  auto piece = [&](int i) { return (i * CREW + member + static_cast<int>(blockIdx.x) / SPLITS) % (MOVED * CREW); };
+  auto load = [&](int i, int r) {
+    const int step = begin + piece(i) / 4;
+    return step < end ? load_x(p, r * 8 + g, step, piece(i) % 4, t) : make_uint4(0, 0, 0, 0);
+  };
+  uint4 moved[SOURCE == SHARED ? MOVED : 1][ROW_BLOCKS];
   unsigned most[ROW_BLOCKS] = {};
-#pragma unroll
+#pragma unroll SOURCE == SHARED ? MOVED : 1
   for (int i = 0; i < MOVED; ++i) {
-    const int piece = (i * CREW + member + turned) % (MOVED * CREW), step = begin + piece / 4;
 #pragma unroll
     for (int r = 0; r < ROW_BLOCKS; ++r) {
-      moved[i][r] = step < end ? load_x(p, r * 8 + g, step, piece % 4, t) : make_uint4(0, 0, 0, 0);
-      most[r] = largest(most[r], moved[i][r]);
+      uint4& x = moved[SOURCE == SHARED ? i : 0][r];
+      x = load(i, r);
+      most[r] = largest(most[r], x);
     }
   }
   if constexpr (FORMAT != BF16) {
 #pragma unroll
     for (int r = 0; r < ROW_BLOCKS; ++r) {
-      const unsigned both = max(most[r] & 0xFFFFu, most[r] >> 16);
-      const unsigned half = max(both, __shfl_xor_sync(~0u, both, 1));
-      const unsigned all = max(half, __shfl_xor_sync(~0u, half, 2));
-      if (t == 0) atomicMax(shared_most + r * 8 + g, all);
+      const unsigned whole = largest_of_row(most[r]);
+      if (t == 0) atomicMax(shared_most + r * 8 + g, whole);
     }
     __syncthreads();
   }
@@ -79,8 +89,8 @@ __device__ __forceinline__ void prepare_x(const Problem& p, uint4* shared_x, uns
     if constexpr (SOURCE == SHARED) {
 #pragma unroll
       for (int i = 0; i < MOVED; ++i) {
-        const int piece = (i * CREW + member + turned) % (MOVED * CREW);
-        if (piece < LONGEST * 4) shared_x[(piece / 4 * ROW_BLOCKS + r) * 128 + piece % 4 * 32 + lane] = operand(moved[i][r], factor[r]);
+        const int at = piece(i);
+        if (at < LONGEST * 4) shared_x[(at / 4 * ROW_BLOCKS + r) * 128 + at % 4 * 32 + lane] = operand(moved[i][r], factor[r]);
       }
     }
   }
