@@ -28,7 +28,7 @@
 // codes  the weight's rows as bytes, [N, Kp x bits / 8]; a box is 64 bytes of 16 x TILES / PAIR rows
 // runs   NVFP4: scale runs as bytes, [ceil(N / 16), Kp]; a box is one run of TILES / PAIR tiles.
 //        Other formats pass any map, which is never read.
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     skinny(const __grid_constant__ Problem p, const __grid_constant__ TensorMap codes,
            const __grid_constant__ TensorMap runs) {
   extern __shared__ __align__(128) unsigned char shared[];
@@ -46,14 +46,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   //   rings | a group's or two groups' sums of all warps | two groups' sums of all blocks | row or block scales
   const int team_tiles = (pairs + p.teams - 1) / p.teams * PAIR;  // at most
   const int scale_rows = (team_tiles / PAIR * 16 + 127) / 128 + 1;  // of a half of a pair
-  const int scale_bytes = 4 * (ROW_SCALED ? team_tiles * 16 : FORMAT == FP8_BLOCK ? WARPS * LONGEST * PAIR * scale_rows : 0);
+  const int scale_floats =
+      ROW_SCALED ? team_tiles * 16 : FORMAT == FP8_BLOCK ? WARPS * LONGEST * PAIR * scale_rows : 0;
   constexpr int X_BYTES = SOURCE == SHARED ? WARPS * SHARED_X * 16 : 0;
   unsigned char* const rows_at = shared + BARRIER_BYTES + X_BYTES;
   uint4* const shared_x = reinterpret_cast<uint4*>(shared + BARRIER_BYTES) + warp * SHARED_X;
   unsigned* const shared_most = reinterpret_cast<unsigned*>(rows_at) + warp * ROW_BLOCKS * 8;
   float* const unscale = reinterpret_cast<float*>(rows_at) + (WARPS + warp) * ROW_BLOCKS * 8;
   unsigned char* const own =
-      rows_at + aligned(2 * WARPS * ROW_BLOCKS * 8 * 4) + member * (RINGS_BYTES + SUMS_BYTES + aligned(scale_bytes));
+      rows_at + aligned(2 * WARPS * ROW_BLOCKS * 8 * 4) + member * (RINGS_BYTES + SUMS_BYTES + aligned(4 * scale_floats));
   unsigned char* const ring = own + warp * STAGES * STAGE_BYTES;
   float* const partial = reinterpret_cast<float*>(own + RINGS_BYTES);
   float* const exchange = partial + BUFFERS * WARPS * WARP_FLOATS;

@@ -19,8 +19,8 @@
 #define GLOBAL 1
 
 // Compile-time choices. Of a tile and a problem, by `macros` of tile.py: FORMAT, ROW_BLOCKS (of 8
-// rows), TILES (of 16 outputs, side by side), SPLITS, CREW, STAGES, BUFFERS (1 or 2), LONGEST (steps of the longest
-// slice), SOURCE, MIN_BLOCKS. Of a launch, by `cubin` of skinny_launch.py: EPILOGUE, OUT_FP32, OVERLAP
+// rows), LONGEST (steps of the longest slice), SPLITS, CREW, TILES (of 16 outputs, side by side), STAGES,
+// BUFFERS (for a team's sums: 1 or 2), SOURCE. Of a launch, by `cubin` of skinny_launch.py: EPILOGUE, OUT_FP32, OVERLAP
 // and, where the target has it, E2M1_CONVERTER.
 
 __host__ __device__ constexpr int aligned(int bytes) { return (bytes + 127) / 128 * 128; }
@@ -47,7 +47,8 @@ constexpr int MOVED = (LONGEST * 4 + CREW - 1) / CREW;   // of its pieces of 32 
 constexpr int GROUP_BLOCKS = TILES / PAIR * ROW_BLOCKS;  // of a group's results, 16 outputs x 8 rows
 constexpr int HOMED = (GROUP_BLOCKS + SPLITS - 1) / SPLITS;  // of those, at most, one rank of a cluster finishes
 constexpr int RINGS_BYTES = WARPS * STAGES * STAGE_BYTES;
-constexpr int SUMS_BYTES = 4 * (BUFFERS * WARPS * WARP_FLOATS + (SPLITS > 1 ? 2 * HOMED * SPLITS * PAIR * BLOCK_FLOATS : 0));
+constexpr int EXCHANGED = SPLITS > 1 ? 2 * HOMED * SPLITS * PAIR * BLOCK_FLOATS : 0;
+constexpr int SUMS_BYTES = 4 * (BUFFERS * WARPS * WARP_FLOATS + EXCHANGED);
 
 // What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
 struct alignas(64) TensorMap {
