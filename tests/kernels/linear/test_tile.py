@@ -110,8 +110,9 @@ def test_a_ring_holds_whole_steps_aligned_for_the_copy_engine(name):
 
 @pytest.mark.parametrize("capability", GPUS)
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "paired"), [*((one, False) for one in SHAPES), *((one, True) for one in SHAPES[:-1])]
+)
 def test_defaults_fit_and_serve_every_row_count(capability, name, shape, paired):
     N, Kp = (2 * 32 * -(-shape[0] // 32) if paired else shape[0]), shape[1]
     num_sms, limit = GPUS[capability]
