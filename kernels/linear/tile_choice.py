@@ -19,8 +19,8 @@ from kernels.linear.tile import (
 )
 
 HOPPER_SHAPES = (
-    (2, 4, 2), (8, 8, 3), (8, 11, 2), (4, 6, 3), (8, 12, 2), (2, 2, 4), (4, 8, 1), (2, 4, 1),
-    (4, 4, 2), (4, 4, 1), (2, 2, 1), (8, 8, 1), (1, 1, 1), (8, 4, 1),
+    (2, 4, 2), (8, 8, 3), (8, 11, 2), (4, 6, 3), (8, 12, 2), (2, 2, 4), (8, 11, 1), (4, 8, 1),
+    (2, 4, 1), (4, 4, 2), (4, 4, 1), (2, 2, 1), (8, 8, 1), (1, 1, 1), (8, 4, 1),
 )  # fmt: skip
 """Splits, crew and tiles, the fastest on an H200 first."""
 
@@ -142,7 +142,8 @@ def _with_ring(
 ) -> SkinnyTile | None:
     splits, crew, wide = shape
     source = "shared" if hopper else "global"
-    rings = ((3, 2), (3, 1), (2, 2), (2, 1))
+    deepest = 4 if wide == 1 else 3
+    rings = ((deepest, 2), (deepest, 1), (2, 2), (2, 1))
     tiles = (SkinnyTile(splits, crew, wide, stages, source, few) for stages, few in rings)
     return next((tile for tile in tiles if _serves(tile, problem, hopper)), None)
 
