@@ -25,8 +25,8 @@ HOPPER_SHAPES = (
 """Splits, crew and tiles, the fastest on an H200 first."""
 
 SPARK_SHAPES = ((1, 1, 2), (1, 1, 1), (2, 1, 2), (4, 1, 2))
-"""No clusters where a block's shared memory will do: 48 multiprocessors that read 5 GB/s each wait for
-memory whatever they do."""
+"""No clusters where a block has room: 48 multiprocessors that read 5 GB/s each wait for memory
+whatever they do."""
 
 SWEPT = ((1, (1, 2, 3)), (2, (2, 3, 4, 5, 6)), (4, (4, 6, 8, 10, 11, 12)), (8, (8, 10, 11, 12)))
 """Splits, and the crews that are worth timing with them: 8 to 24 warps a block."""
