@@ -1,4 +1,4 @@
-"""State the laws of rows in one launch: they have the bits of two, and overlap changes none."""
+"""State the laws of rows in one launch: they have the bits of single steps and of two launches."""
 
 import random
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import torch
 from kernels.common.capture import capture
 from kernels.common.compare import different_bits
 from kernels.common.family import Law
-from kernels.common.tree import TreePlan, plan_chain, plan_tree
+from kernels.common.tree import TreePlan, TreeTables, plan_chain, plan_tree
 from kernels.mixer.rounds import Layer, Rows, Sizes, Weights
 from kernels.mixer.tile import HEAD_DIM, MOST_ROWS
 
@@ -43,6 +43,30 @@ def play(sizes: Sizes, plans: Iterator[TreePlan], device: str, *, overlap: bool)
         if fault:
             return f"round {number} of {sizes}, parents {plan.parents}, overlap {overlap}: {fault}"
         together.accept(plan.paths[chance.randrange(plan.num_nodes)])
+    return None
+
+
+def _rows_differ_from_single_steps(device: str) -> str | None:
+    """Compare every row of all trees with single steps along its path; other paths are accepted."""
+    sizes = Sizes(2, 6, 768) if device == "cuda" else Sizes(1, 3, 20)
+    generator = torch.Generator().manual_seed(3)
+    together = Layer(sizes, Weights.draw(sizes, device, generator), device)
+    for number, plan in enumerate((*PLANS, *PLANS[::-1])):
+        rows, num_rows = Rows.draw(plan.num_nodes, sizes, device, generator), plan.num_nodes
+        reached = {-1: together.copy()}
+        together.begin(plan)
+        got = torch.empty((num_rows, sizes.heads, HEAD_DIM), dtype=torch.bfloat16, device=device)
+        together.joined(rows, got)
+        for row, parent in enumerate(plan.parents):
+            step = reached[row] = reached[parent].copy()
+            step.tree = TreeTables(torch.device(device))
+            step.begin(plan_chain(1))
+            want = torch.empty_like(got[:1])
+            step.joined(rows.row(row), want)
+            step.accept((0,))
+            if fault := different_bits(got[row : row + 1], want, ("T", "H", "E")):
+                return f"round {number}, row {row} of parents {plan.parents}: {fault}"
+        together.accept(plan.paths[max(num_rows - 1 - number // len(PLANS), 0)])
     return None
 
 
@@ -125,6 +149,7 @@ def _graph_differs(device: str) -> str | None:
 
 
 LAWS = (
+    Law("a row of a chain or tree has the bits of single steps", _rows_differ_from_single_steps),
     Law("one launch has the bits of two", _launches_differ, cuda_only=True),
     Law("it does with any rows pending", _pending_rows_differ, cuda_only=True),
     Law("overlapped in a graph, round after round, it does", _graph_differs, cuda_only=True),

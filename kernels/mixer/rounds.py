@@ -75,6 +75,10 @@ class Rows:
         x = wide.bfloat16().to(device)[:, : sizes.channels]
         return cls(x, inputs.bfloat16().to(device))
 
+    def row(self, index: int) -> "Rows":
+        """Return one row alone."""
+        return Rows(self.x[index : index + 1], self.inputs[index : index + 1])
+
 
 class Layer:
     """The buffers of one layer over rounds, as an engine keeps them."""

@@ -19,8 +19,8 @@ from kernels.mixer import launch
 from kernels.mixer.laws import LAWS
 from kernels.mixer.tile import MOST_ROWS, macros
 
-TWO, PENDING, GRAPH = (law.name for law in LAWS)
-WIDTHS = {TWO: 5120, PENDING: 256, GRAPH: 768}
+STEPS, TWO, PENDING, GRAPH = (law.name for law in LAWS)
+WIDTHS = {STEPS: 768, TWO: 5120, PENDING: 256, GRAPH: 768}
 """Inputs of a | b that a law begins with."""
 
 FAULTS = [
@@ -50,7 +50,7 @@ FAULTS = [
     ("the last pending row forgotten", "for (int i = 0; i < p.count;",
      "for (int i = 0; i + 1 < p.count;", PENDING),
     ("always the first half", "*p.record.parity * MAX_ROWS", "0 * MAX_ROWS", PENDING),
-    ("a branch goes on from the row before", "if (from >= 0) recall", "if (false) recall", TWO),
+    ("a branch goes on from the row before", "if (from >= 0) recall", "if (false) recall", STEPS),
     ("predecessor not waited for", "griddepcontrol.wait;", "// griddepcontrol.wait;", GRAPH),
 ]  # fmt: skip
 
