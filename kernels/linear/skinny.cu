@@ -53,8 +53,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   uint4* const shared_x = reinterpret_cast<uint4*>(shared + BARRIER_BYTES) + warp * SHARED_X;
   unsigned* const shared_most = reinterpret_cast<unsigned*>(rows_at) + warp * ROW_BLOCKS * 8;
   float* const unscale = reinterpret_cast<float*>(rows_at) + (WARPS + warp) * ROW_BLOCKS * 8;
-  unsigned char* const own =
-      rows_at + aligned(2 * WARPS * ROW_BLOCKS * 8 * 4) + member * (RINGS_BYTES + SUMS_BYTES + aligned(4 * scale_floats));
+  unsigned char* const own = rows_at + aligned(2 * WARPS * ROW_BLOCKS * 8 * 4) +
+                             member * (RINGS_BYTES + SUMS_BYTES + aligned(4 * scale_floats));
   unsigned char* const ring = own + warp * STAGES * STAGE_BYTES;
   float* const partial = reinterpret_cast<float*>(own + RINGS_BYTES);
   float* const exchange = partial + BUFFERS * WARPS * WARP_FLOATS;
@@ -133,7 +133,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       const float* const parts = exchange + ((group & 1) * HOMED + at) * SPLITS * PAIR * BLOCK_FLOATS + lane * 4;
       float4 sum[PAIR];
 #pragma unroll
-      for (int half = 0; half < PAIR; ++half) sum[half] = tree_sum<SPLITS>(parts + half * SPLITS * BLOCK_FLOATS, BLOCK_FLOATS);
+      for (int half = 0; half < PAIR; ++half)
+        sum[half] = tree_sum<SPLITS>(parts + half * SPLITS * BLOCK_FLOATS, BLOCK_FLOATS);
       if (base + tile < last) write_block(p, row_scales + (base - first + tile) * 16, base + tile, block, lane, sum);
     }
   };
@@ -176,7 +177,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       for (int r = 0; r < ROW_BLOCKS; ++r)
         for (int half = 0; half < 2; ++half) {
           const float2 factors = *reinterpret_cast<const float2*>(unscale + r * 8 + 2 * t);
-          *reinterpret_cast<float2*>(all + warp * WARP_FLOATS + place_of_pair(j * ROW_BLOCKS + r, 2 * t, g + half * 8)) =
+          float* const place = all + warp * WARP_FLOATS + place_of_pair(j * ROW_BLOCKS + r, 2 * t, g + half * 8);
+          *reinterpret_cast<float2*>(place) =
               make_float2(__fmul_rn(sum[j][r][2 * half], factors.x),
                           __fmul_rn(sum[j][r][2 * half + 1], factors.y));
         }

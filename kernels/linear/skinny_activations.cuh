@@ -90,7 +90,8 @@ __device__ __forceinline__ void prepare_x(const Problem& p, uint4* shared_x, uns
 #pragma unroll
       for (int i = 0; i < MOVED; ++i) {
         const int at = piece(i);
-        if (at < LONGEST * 4) shared_x[(at / 4 * ROW_BLOCKS + r) * 128 + at % 4 * 32 + lane] = operand(moved[i][r], factor[r]);
+        uint4* const place = shared_x + (at / 4 * ROW_BLOCKS + r) * 128 + at % 4 * 32 + lane;
+        if (at < LONGEST * 4) *place = operand(moved[i][r], factor[r]);
       }
     }
   }

@@ -64,8 +64,10 @@ __device__ __forceinline__ void fetch_stage(const Problem& p, const TensorMap& c
     const int tile = weight_tile(p, next.tile + half);
 #pragma unroll
     for (int c = 0; c < CHUNKS; ++c)
-      copy_box(into.at + (half * CHUNKS + c) * BOX_BYTES, codes, next.step * STEP_BYTES + c * 64, tile * 16, into.barrier);
+      copy_box(into.at + (half * CHUNKS + c) * BOX_BYTES, codes, next.step * STEP_BYTES + c * 64, tile * 16,
+               into.barrier);
     if constexpr (RUN_BYTES > 0)
-      copy_box(into.at + CODES_BYTES + half * (TILES / PAIR) * RUN_BYTES, runs, next.step * RUN_BYTES, tile, into.barrier);
+      copy_box(into.at + CODES_BYTES + half * (TILES / PAIR) * RUN_BYTES, runs, next.step * RUN_BYTES, tile,
+               into.barrier);
   }
 }
