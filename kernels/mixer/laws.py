@@ -51,9 +51,10 @@ def _rows_differ_from_single_steps(device: str) -> str | None:
     sizes = Sizes(2, 6, 768) if device == "cuda" else Sizes(1, 3, 20)
     generator = torch.Generator().manual_seed(3)
     together = Layer(sizes, Weights.draw(sizes, device, generator), device)
+    alone = together.copy()
     for number, plan in enumerate((*PLANS, *PLANS[::-1])):
         rows, num_rows = Rows.draw(plan.num_nodes, sizes, device, generator), plan.num_nodes
-        reached = {-1: together.copy()}
+        reached = {-1: alone}
         together.begin(plan)
         got = torch.empty((num_rows, sizes.heads, HEAD_DIM), dtype=torch.bfloat16, device=device)
         together.joined(rows, got)
@@ -66,7 +67,9 @@ def _rows_differ_from_single_steps(device: str) -> str | None:
             step.accept((0,))
             if fault := different_bits(got[row : row + 1], want, ("T", "H", "E")):
                 return f"round {number}, row {row} of parents {plan.parents}: {fault}"
-        together.accept(plan.paths[max(num_rows - 1 - number // len(PLANS), 0)])
+        last = max(num_rows - 1 - number // len(PLANS), 0)
+        together.accept(plan.paths[last])
+        alone = reached[last]
     return None
 
 
