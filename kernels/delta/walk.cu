@@ -38,7 +38,8 @@ struct RowCopies {
 __device__ __forceinline__ RowCopies copies_of(RowSlot* ring, const Walk& p, int half, const Place& at, int lane) {
   const int key = at.key_head * KEY_DIM + lane % (KEY_DIM / 4) * 4;
   return {p.record.k + static_cast<size_t>(half) * p.key_heads * KEY_DIM + key, p.q + key,
-          p.v + at.head * VALUE_DIM + at.first_column + lane % (TILE_COLUMNS / 8) * 8, shared_address(ring) + lane * 16};
+          p.v + at.head * VALUE_DIM + at.first_column + lane % (TILE_COLUMNS / 8) * 8,
+          shared_address(ring) + lane * 16};
 }
 
 __device__ __forceinline__ void fetch_row(RowCopies& from, const Walk& p, int index, int lane) {

@@ -52,13 +52,16 @@ __device__ __forceinline__ void find(Found& found, const Tile& s, const Row& row
 }
 
 // u = beta (v - decay S'k)
-__device__ __forceinline__ void change(float (&u)[COLUMNS], const Found& found, const Row& row, float decay, float beta) {
+__device__ __forceinline__ void change(float (&u)[COLUMNS], const Found& found, const Row& row, float decay,
+                                       float beta) {
 #pragma unroll
-  for (int c = 0; c < COLUMNS; ++c) u[c] = __fmul_rn(__fmaf_rn(-decay, found.seen[c], __bfloat162float(row.v.at[c])), beta);
+  for (int c = 0; c < COLUMNS; ++c)
+    u[c] = __fmul_rn(__fmaf_rn(-decay, found.seen[c], __bfloat162float(row.v.at[c])), beta);
 }
 
 // o = decay S'q + (k.q) u
-__device__ __forceinline__ void answer(float (&o)[COLUMNS], const Found& found, const float (&u)[COLUMNS], float decay) {
+__device__ __forceinline__ void answer(float (&o)[COLUMNS], const Found& found, const float (&u)[COLUMNS],
+                                       float decay) {
 #pragma unroll
   for (int c = 0; c < COLUMNS; ++c) o[c] = __fmaf_rn(found.met, u[c], __fmul_rn(decay, over_lanes(found.asked[c])));
 }

@@ -10,7 +10,8 @@ constexpr int SUMS = 512;  // side by side
 constexpr int STEPS = (INPUTS + SUMS - 1) / SUMS;
 constexpr int SHARE = 4;   // sums of a thread
 
-static_assert(SUMS == 32 * GATE_WARPS * SHARE && SHARE == CHANNELS && INPUTS % SHARE == 0, "");
+static_assert(SUMS == 32 * GATE_WARPS * SHARE && SHARE == CHANNELS && INPUTS % SHARE == 0,
+              "threads share the sums and a row of inputs evenly");
 
 struct Gates {
   float sums[GATE_WARPS][2][ROWS];  // of each warp: a and b
@@ -38,8 +39,8 @@ __device__ __forceinline__ float sum_of_product(const uint2 (&x)[STEPS], const u
 }
 
 // Leave each warp's sums of all rows.
-__device__ __forceinline__ void sum_gates(Gates& gates, const Mixer& p, const uint2 (&a)[STEPS], const uint2 (&b)[STEPS],
-                                          int thread) {
+__device__ __forceinline__ void sum_gates(Gates& gates, const Mixer& p, const uint2 (&a)[STEPS],
+                                          const uint2 (&b)[STEPS], int thread) {
   uint2 x[ROWS][STEPS];
 #pragma unroll
   for (int row = 0; row < ROWS; ++row) load_share(x[row], p.inputs + row * p.inputs_stride, thread);

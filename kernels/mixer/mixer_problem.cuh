@@ -57,7 +57,9 @@ __device__ __forceinline__ float over_warp(float sum) {
 }
 
 // Four neighbours of a row in bf16, and widened.
-__device__ __forceinline__ uint2 load_halves(const __nv_bfloat16* from) { return *reinterpret_cast<const uint2*>(from); }
+__device__ __forceinline__ uint2 load_halves(const __nv_bfloat16* from) {
+  return *reinterpret_cast<const uint2*>(from);
+}
 
 __device__ __forceinline__ void widen(float (&to)[CHANNELS], uint2 halves) {
   to[0] = __uint_as_float(halves.x << 16), to[1] = __uint_as_float(halves.x & 0xffff0000u);

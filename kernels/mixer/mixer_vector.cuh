@@ -33,8 +33,8 @@ __device__ __forceinline__ void load_taps(Vector& to, const Mixer& p, int index,
 }
 
 // Load the rows of the window that are older than this call: pending ones, or those of the tail.
-__device__ __forceinline__ void load_rows_before(Vector& to, const Mixer& p, int half_read, int pending, int pending_row,
-                                                 int parent) {
+__device__ __forceinline__ void load_rows_before(Vector& to, const Mixer& p, int half_read, int pending,
+                                                 int pending_row, int parent) {
   int place = to.row;
 #pragma unroll
   for (int age = 0; age < WINDOW - 1; ++age) {
