@@ -50,7 +50,7 @@ FAULTS = [
     ("the last pending row forgotten", "for (int i = 0; i < p.count;",
      "for (int i = 0; i + 1 < p.count;", PENDING),
     ("always the first half", "*p.record.parity * MAX_ROWS", "0 * MAX_ROWS", PENDING),
-    ("a branch goes on from the row before", "if (from >= 0) recall", "if (false) recall", STEPS),
+    ("a branch goes on from the row before", "if (from >= 0) recall", "if (false) recall", TWO),
     ("predecessor not waited for", "griddepcontrol.wait;", "// griddepcontrol.wait;", GRAPH),
 ]  # fmt: skip
 
