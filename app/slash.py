@@ -6,8 +6,12 @@ Knows no screen: a front end looks a line up here and acts in its own way.
 import re
 import textwrap
 from dataclasses import dataclass
+from typing import Literal
 
 from engine.errors import RequestError, did_you_mean
+
+Ran = Literal["done", "refused", "message"]
+"""What became of a line that may be a command: run, not run, or none."""
 
 
 @dataclass(frozen=True, slots=True)

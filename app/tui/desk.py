@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from app.sessions.entries import MessageEntry
 from app.sessions.history import PromptHistory
-from app.slash import message_text, typed_text
+from app.slash import Ran, message_text, typed_text
 from app.tui.clock import Clock
 from app.tui.composer import Composer
 from app.tui.conversation import Conversation
@@ -34,17 +34,19 @@ class Desk:
 
     # what the person does
 
-    def submit(self, text: str, *, now: bool, run: Callable[[str], bool]) -> None:
-        """Take what was typed; ``run`` runs it when it is a command."""
+    def submit(self, text: str, *, now: bool, run: Callable[[str], Ran]) -> None:
+        """Take what was typed; ``run`` runs it when it is a command. What is not taken stays."""
         entry = self._rewriting.entry_in(self._chat.session)
         if entry is not None:
             self._send_anew(entry, text)
             return
         self.composer.clear_all()  # first: a command may put something there
-        if self._is_taken(text, now=now, run=run):
+        ran = run(text)
+        if ran == "done" or (ran == "message" and self._is_taken(message_text(text), now=now)):
             self._remember(text)
-        else:
-            self.composer.put(text)
+            return
+        self.composer.put(text)
+        if ran == "message":
             self._hint(
                 "one message is queued already: Ctrl+Enter sends both now",
                 lambda: bool(self._chat.queued),
@@ -96,10 +98,8 @@ class Desk:
         """Write what was not sent to disk now."""
         self._drafts.save(self._chat, self.composer, now=True)
 
-    def _is_taken(self, text: str, *, now: bool, run: Callable[[str], bool]) -> bool:
-        if now:
-            return self._chat.submit_now(message_text(text))
-        return run(text) or self._chat.submit(message_text(text))
+    def _is_taken(self, message: str, *, now: bool) -> bool:
+        return self._chat.submit_now(message) if now else self._chat.submit(message)
 
     def _send_anew(self, entry: MessageEntry, text: str) -> None:
         if not self._chat.is_free:

@@ -95,7 +95,8 @@ async def test_read_names_a_file_in_the_box(seat):
         ):  # fmt: skip
             await s.send(line)
             assert said in s.text
-            assert s.app.composer.text == ""
+            assert s.app.composer.text == line
+            s.app.composer.clear_all()
 
 
 async def test_a_file_that_cannot_be_sent_gives_the_message_back(seat):

@@ -348,6 +348,8 @@ async def test_slash_commands_complete_run_and_refuse(seat, tmp_path):
         assert (tmp_path / "out.md").exists()
         await s.send("/nonsense")
         assert "There is no command /nonsense" in s.text
+        assert s.app.composer.text == "/nonsense"
+        await s.pilot.press("ctrl+c")
         await s.send("/set theme light")
         assert s.app.theme == "qwen38-light"
         await s.send("/system be brief")

@@ -127,3 +127,40 @@ async def test_control_o_shows_a_paste_in_full(seat):
         await s.pilot.pause()
         assert "[pasted text" in s.app.composer.text
         assert "Ctrl+G opens it" in s.state
+
+
+async def test_a_command_that_has_to_wait_stays_in_the_box(seat):
+    async with seat(SLOW) as s:
+        await writing(s)
+        for line in ("/new", "/redo", "/branch next", "/sessions", "/compare fp8"):
+            await s.send(line)
+            await s.pilot.pause()
+            assert s.app.composer.text == line
+            assert "Esc stops it" in s.state
+            s.app.composer.clear_all()
+        await s.send("/redo")
+        await s.pilot.press("escape")
+        await s.idle()
+        await s.pilot.press("enter")
+        await s.until(lambda: len(s.engine.requests) == 2)
+        assert s.app.composer.text == ""
+
+
+async def test_a_command_with_a_fault_stays_to_be_mended(seat):
+    async with seat() as s:
+        await s.idle()
+        await s.send("/set temperatur 0.5")
+        await s.pilot.pause()
+        assert "There is no setting" in s.text
+        assert s.app.composer.text == "/set temperatur 0.5"
+        assert s.app.history.entries() == []
+
+
+async def test_control_enter_runs_a_command_as_enter_does(seat):
+    async with seat() as s:
+        await s.idle()
+        await s.type("/rename the sea")
+        await s.pilot.press("ctrl+enter")
+        await s.pilot.pause()
+        assert s.app.chat.session.title == "the sea"
+        assert s.engine.requests == []
