@@ -152,7 +152,7 @@ class ChatApp(ThemedApp):
     def _standing_hint(self) -> str:
         text = self.composer.text
         if found := completion_hint(text[:200]) or self._attaching.hint(
-            text, self.composer.before_cursor
+            text, self.composer.before_cursor, self.composer.full_text
         ):
             return found
         if not self.transcript.is_following:

@@ -48,8 +48,23 @@ async def test_the_cost_is_shown_before_anything_is_sent(seat):
         await s.idle()
         await s.type("see @notes.txt and @notebook.md please")
         await s.until(lambda: s.app.tick() or "left" in s.state)
-        assert "notes.txt 63 tokens, notebook.md 7 tokens; 4,026 of 4,096 left" in s.state
+        files = "notes.txt 63 tokens, notebook.md 7 tokens"
+        assert f"{files}, your words 5; 4,021 of 4,096 left" in s.state
+        await s.type(" tell me more")
+        await s.until(lambda: s.app.tick() or "your words 8; 4,018 of 4,096 left" in s.state)
         assert s.engine.requests == []
+
+
+async def test_a_long_message_tells_its_cost_pastes_and_all(seat):
+    async with seat(size=(100, 30)) as s:
+        await s.idle()
+        await s.type("sum this up: ")
+        await paste(s, "word " * 1000)
+        await s.until(lambda: s.app.tick() or "1,003 tokens; 3,093 of 4,096 left" in s.state)
+        await paste(s, "word " * 4000)
+        await s.until(lambda: s.app.tick() or "too many: 4,096 of the context's" in s.state)
+        await paste(s, "word " * 40_000)
+        await s.until(lambda: s.app.tick() or "message is more than the context holds" in s.state)
 
 
 async def test_a_file_goes_along_and_folds_on_the_screen(seat):
