@@ -9,7 +9,7 @@ from app.report import FAILED, OK
 from app.streams import is_terminal, write_data
 from app.visible import visible_line
 from engine.errors import RequestError, did_you_mean
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 
 DEVICES = ("auto", "cpu", "cuda")
 

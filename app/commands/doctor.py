@@ -17,7 +17,7 @@ from app.streams import is_terminal, write_data
 from app.visible import visible
 from engine.errors import RequestError
 from engine.settings import environment
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 
 if TYPE_CHECKING:
     from engine.doctor import Finding

@@ -11,7 +11,8 @@ from app.report import OK
 from app.streams import write_data
 from engine.profile import Profile as WeightProfile
 from engine.profile import load_profiles
-from engine.settings.declared import KNOWN, load_settings
+from engine.settings.declared import KNOWN
+from engine.settings.load import load_settings
 from engine.settings.registry import Resolved, Setting
 
 

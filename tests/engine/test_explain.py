@@ -25,7 +25,8 @@ from engine.model.packing import Launching, can_fuse, pack
 from engine.model.random import random_model
 from engine.model.tensors import TensorSpec
 from engine.profile import load_profiles
-from engine.settings.declared import KernelSettings, ModelSettings, Settings, load_settings
+from engine.settings.declared import KernelSettings, ModelSettings, Settings
+from engine.settings.load import load_settings
 from engine.tune.tiles import shipped_table
 from kernels.linear.weight import num_outputs
 from tests.engine.model.layouts import write_layout

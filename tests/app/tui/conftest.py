@@ -17,7 +17,7 @@ from app.tui.chat import ChatApp
 from app.tui.clock import Clock
 from app.tui.instruments.gauges import Gauges
 from app.tui.worker import EngineWorker
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from tests.fakes.engine import Script, ScriptedEngine, real_checkpoint_engine
 
 
