@@ -3,7 +3,8 @@
 from app.live import LiveSettings
 from app.opening import DEMO_NOTICE
 from app.sessions.entries import MessageEntry
-from app.sessions.session import Session, now
+from app.sessions.session import Session
+from app.sessions.stamps import now
 from app.sessions.tree import Tree
 from app.tui.answer_view import AnswerView, pieces_of
 from app.tui.clock import Clock
