@@ -17,6 +17,7 @@ from app.slash import typed_text
 from app.trace.record import Recorder
 from app.tui.answering import Answering, AnswerPhase, Ending
 from app.tui.clock import Clock
+from app.tui.open_session import OpenSession
 from app.tui.page import Page
 from app.tui.pieces import Tone
 from app.tui.seat import Seat, SeatPhase, error_notice
@@ -41,23 +42,24 @@ class Conversation:
         session: Session | None,
         recorder: Recorder | None = None,
     ) -> None:
-        self._store = store
         self._worker = worker
         self._page = Page(transcript, live, clock)
         self._live = live
         self.recorder = recorder
-        self._num_warnings = 0
+        self._open = OpenSession(store, live, session)
         self._refused = ""
         self._is_urgent = False
         self._shows_again = False
         self._seat = Seat(worker, live, recorder)
         self.answering = Answering(worker, self._page, live, clock, recorder)
-        self.session = session or self._fresh_session()
-        if session is not None:
-            self._adopt(session)
         self.queued = ""
 
     # how things are
+
+    @property
+    def session(self) -> Session:
+        """The conversation on disk."""
+        return self._open.session
 
     @property
     def records(self) -> list[TurnRecord]:
@@ -211,17 +213,14 @@ class Conversation:
 
     def begin_new(self) -> None:
         """Begin an empty conversation; this one stays on disk."""
-        self._change_to(self._fresh_session())
+        self._open.begin(self.info)
+        self.show()
 
     def resume(self, session_id: str) -> None:
         """Go on with an earlier conversation; raises ``SessionError``."""
         if session_id != self.session.id:
-            session = self._store.open(session_id)
-            self._adopt(session)
-            self._change_to(session)
-
-    def _adopt(self, session: Session) -> None:
-        session.warnings.extend(self._live.adopt(session.settings))
+            self._open.go_to(session_id)
+            self.show()
 
     def lend(self, taker: Callable[[list[WorkerEvent]], None]) -> None:
         """Let another one have the engine; messages wait until it is given back."""
@@ -234,7 +233,7 @@ class Conversation:
 
     def keep_settings(self) -> None:
         """Write down what is set for this conversation."""
-        self.session.set_settings(self._live.kept())
+        self._open.keep_settings()
 
     def close(self) -> None:
         """Keep what has arrived of an answer in progress, and let go of the file."""
@@ -269,8 +268,7 @@ class Conversation:
         if change.is_back:
             self._refused = typed_text(self.take_queued())
         elif self.info is not None:
-            if not self.session.messages:
-                self.session = self._fresh_session(self.session)
+            self._open.belong_to(self.info)
             self._send_queued()
 
     def _end(self, ending: Ending) -> None:
@@ -333,23 +331,5 @@ class Conversation:
 
     def tell_warnings(self) -> None:
         """Show what the session has to say about its disk and its file."""
-        fresh = self.session.warnings[self._num_warnings :]
-        self._num_warnings += len(fresh)
-        for sentence in fresh:
+        for sentence in self._open.fresh_warnings():
             self.notice("Session", sentence, "warning")
-
-    # sessions
-
-    def _fresh_session(self, like: Session | None = None) -> Session:
-        info = self.info
-        model, profile = (info.model, info.profile) if info is not None else ("", "")
-        system = like.system if like is not None else self._live.settings.chat.system
-        session = self._store.create(model, profile, system)
-        session.set_settings(self._live.kept())
-        return session
-
-    def _change_to(self, session: Session) -> None:
-        self.session.close()
-        self.session = session
-        self._num_warnings = 0
-        self.show()

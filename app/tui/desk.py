@@ -5,11 +5,13 @@ from collections.abc import Callable
 from app.sessions.entries import MessageEntry
 from app.sessions.history import PromptHistory
 from app.slash import Ran, message_text, typed_text
+from app.tui.attaching import Attaching
 from app.tui.clock import Clock
 from app.tui.composer import Composer
 from app.tui.conversation import Conversation
 from app.tui.drafts import DraftKeeper
 from app.tui.rewriting import Rewriting
+from app.tui.state import complete, completion_hint
 
 QUEUE_KEYS = "Up edits, Del drops, Ctrl+Enter sends now"
 
@@ -29,6 +31,8 @@ class Desk:
         self._hint = hint
         self.composer = Composer(history.entries, id="composer")
         self.composer.has_queued = lambda: bool(chat.queued)
+        self.composer.complete = complete
+        self._attaching = Attaching(chat)
         self._drafts = DraftKeeper(clock)
         self._rewriting = Rewriting(self.composer)
 
@@ -89,6 +93,20 @@ class Desk:
         """Say what is queued."""
         preview = " ".join(self._chat.queued[: 4 * width].split())[: max(width - 64, 10)]
         self.composer.show_note(f" queued: {preview} ({QUEUE_KEYS}) " if preview else "")
+
+    def fit(self, num_rows: int) -> None:
+        """Make the box as high as its text, within what a terminal of ``num_rows`` leaves it."""
+        most = max(num_rows // 3, 1)
+        frame = 0 if num_rows < 16 else 2
+        self.composer.styles.height = min(self.composer.wanted_rows, most) + frame
+
+    def standing_hint(self) -> str:
+        """What completes the text in the box, or what sending it costs; may be empty."""
+        box = self.composer
+        text = box.text
+        return completion_hint(text[:200]) or self._attaching.hint(
+            text, box.before_cursor, box.full_text
+        )
 
     def typed(self) -> None:
         """Note that the box changed."""
