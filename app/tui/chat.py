@@ -116,6 +116,7 @@ class ChatApp(ThemedApp):
         self.composer.focus()
         self.composer.put(self.chat.session.draft)
         self.chat.show()
+        self.call_after_refresh(self.take_early)
         self.call_after_refresh(self._worker.start)
         self.instruments.gauges.start()
         fps = self._live.settings.chat.fps or (10 if environment.over_ssh() else 20)

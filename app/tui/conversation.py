@@ -111,9 +111,13 @@ class Conversation:
     def show(self) -> None:
         """Show the whole conversation."""
         self._page.show(self.session, self.info)
+        self._show_figures()
+        self.tell_warnings()
+
+    def _show_figures(self) -> None:
+        """Have the figures of the last answer that is shown."""
         records = self.records
         self.answering.rates = rates_of(records[-1]) if records else None
-        self.tell_warnings()
 
     def submit(self, text: str) -> bool:
         """Send a message, or queue it; False when it has to wait in the box."""
@@ -274,7 +278,8 @@ class Conversation:
     def _end(self, ending: Ending) -> None:
         if ending.given_back is not None:
             self._refused = ending.given_back
-            self.show()
+            self._page.take_back(self.session, self.info)
+            self._show_figures()
         elif self._shows_again:
             self.show()
         self._shows_again = False

@@ -44,12 +44,11 @@ class Desk:
         if entry is not None:
             self._send_anew(entry, text)
             return
-        self.composer.clear_all()  # first: a command may put something there
         ran = run(text)
         if ran == "done" or (ran == "message" and self._is_taken(message_text(text), now=now)):
             self._remember(text)
             return
-        self.composer.put(text)
+        self.composer.put_before(text)
         if ran == "message":
             self._hint(
                 "one message is queued already: Ctrl+Enter sends both now",
@@ -61,8 +60,15 @@ class Desk:
         self._history.add(self._rewriting.begin(entry))
 
     def give_up(self) -> bool:
-        """Write the earlier message no more; False when none was being written anew."""
-        return self._rewriting.end()
+        """Write the earlier message no more; False when none was being written anew.
+
+        What was written of it is in the history.
+        """
+        if self._rewriting.entry_in(self._chat.session) is None:
+            return False
+        self._history.add(self.composer.take())
+        self._rewriting.end()
+        return True
 
     def clear(self) -> None:
         """Empty the box into the history."""
@@ -83,7 +89,7 @@ class Desk:
         """Take back what could not be sent, and keep what was not sent yet."""
         chat, box = self._chat, self.composer
         if refused := chat.take_refused():
-            box.put("\n".join(filter(None, (refused, box.full_text))))
+            box.put_before(refused)
         if chat.queued and chat.is_free and not box.text:
             # it waited for an answer that was stopped: sending it is for the person to say
             box.put(typed_text(chat.take_queued()))
@@ -121,6 +127,7 @@ class Desk:
 
     def _send_anew(self, entry: MessageEntry, text: str) -> None:
         if not self._chat.is_free:
+            self.composer.put_before(text)
             self._hint(
                 "an answer is being written: Esc stops it, then Enter makes the branch",
                 lambda: not self._chat.is_free,

@@ -40,11 +40,9 @@ class Rewriting:
         self._composer.focus()
         return box
 
-    def end(self) -> bool:
-        """Put back what stood in the box; False when nothing was being written anew."""
-        if self._aside is None:
-            return False
-        box, self._aside = self._aside.box, None
-        self._composer.show_title("")
-        self._composer.put(box)
-        return True
+    def end(self) -> None:
+        """Put back what stood in the box before the message was written anew and taken from it."""
+        if self._aside is not None:
+            box, self._aside = self._aside.box, None
+            self._composer.show_title("")
+            self._composer.put_before(box)

@@ -1,5 +1,8 @@
 """What is not sent yet: queued, dropped, sent at once, searched, expanded, never lost."""
 
+from textual import events
+
+from app.tui.clock import Clock
 from app.tui.screens.history import HistoryScreen
 from tests.app.tui.hostile import FORBIDDEN, HOSTILE
 from tests.app.tui.test_states import SLOW, paste
@@ -127,6 +130,34 @@ async def test_control_o_shows_a_paste_in_full(seat):
         await s.pilot.pause()
         assert "[pasted text" in s.app.composer.text
         assert "Ctrl+G opens it" in s.state
+
+
+async def test_keys_behind_enter_are_of_the_next_message(seat):
+    async with seat(SLOW, Script()) as s:
+        await s.idle()
+        keys = ["first", "enter", "second", "enter", "third"]
+        for word in keys:
+            for key in [word] if word == "enter" else word:
+                s.app.composer.post_message(events.Key(key, "\r" if key == "enter" else key))
+        await s.until(lambda: s.app.chat.phase == "writing")
+        await s.pilot.pause()
+        assert sent(s) == ["first"]
+        assert (s.app.chat.queued, s.app.composer.text) == ("second", "third")
+        s.app.composer.post_message(events.Key("enter", "\r"))
+        s.app.composer.post_message(events.Key("4", "4"))
+        await s.pilot.pause()
+        assert (s.app.chat.queued, s.app.composer.text) == ("second", "third\n4")
+
+
+async def test_what_a_second_press_does_is_said_only_while_it_does(seat):
+    seconds = [100.0]
+    async with seat(clock=Clock(seconds=lambda: seconds[0])) as s:
+        await s.idle()
+        await s.pilot.press("ctrl+c")
+        assert "again quits" in s.state
+        seconds[0] += 2
+        s.app.tick()
+        assert "again quits" not in s.state
 
 
 async def test_a_command_that_has_to_wait_stays_in_the_box(seat):
