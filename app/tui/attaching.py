@@ -71,7 +71,7 @@ class Attaching:
             f"{visible_line(name, NAME_CELLS)} {count:,} tokens" for name, count in found.items()
         ]
         parts.append(f"your words {num_words:,}" if names else f"{num_words:,} tokens")
-        return f"{', '.join(parts)}; {self._left(num_words + sum(counts))}"
+        return f"{self._left(num_words + sum(counts))}: {', '.join(parts)}"
 
     def _left(self, num_tokens: int) -> str:
         info, rates = self._chat.info, self._chat.rates
@@ -79,7 +79,7 @@ class Attaching:
         most = info.max_context_tokens if info is not None else 0
         left = most - held
         if num_tokens > left:
-            return f"too many: {max(left, 0):,} of the context's {most:,} are left"
+            return f"too many for the {max(left, 0):,} of {most:,} that are left"
         return f"{left - num_tokens:,} of {most:,} left"
 
     def _known(self, name: str) -> int | str | None:

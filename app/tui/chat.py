@@ -1,7 +1,7 @@
 """The chat's Textual app: puts the parts together and gives every key its part; no rules."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from textual import on
@@ -32,6 +32,7 @@ from app.tui.instruments.gauges import Gauges
 from app.tui.instruments.instruments import Instruments
 from app.tui.keymap import APP_BINDINGS, KEYS, Where
 from app.tui.outside import Outside
+from app.tui.own_keys import OwnKey
 from app.tui.palette import system_commands
 from app.tui.screens.help import HelpPart, HelpScreen
 from app.tui.themed import ThemedApp
@@ -74,8 +75,12 @@ class ChatApp(ThemedApp):
         *,
         profiles: ProfileMenu | None = None,
         gauges: Gauges | None = None,
+        own_keys: Sequence[OwnKey] = (),
     ) -> None:
         super().__init__(live)
+        self.own_keys = own_keys
+        for one in own_keys:
+            self._bindings.bind(one.key, f"run({one.line!r})", show=False, priority=True)
         self.history = history
         self._worker = worker
         self._clock = clock or Clock()

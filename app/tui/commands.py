@@ -42,7 +42,7 @@ class Commands:
         self._chat = chat
         self._table: dict[str, Callable[[str], None]] = {
             "help": lambda _: window.open_sheet(
-                HelpScreen(window.transcript.look, window.focused_part)
+                HelpScreen(window.transcript.look, window.focused_part, window.own_keys)
             ),
             "trace": self._trace,
             "quit": lambda _: window.leave(),

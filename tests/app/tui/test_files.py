@@ -49,9 +49,9 @@ async def test_the_cost_is_shown_before_anything_is_sent(seat):
         await s.type("see @notes.txt and @notebook.md please")
         await s.until(lambda: s.app.tick() or "left" in s.state)
         files = "notes.txt 63 tokens, notebook.md 7 tokens"
-        assert f"{files}, your words 5; 4,021 of 4,096 left" in s.state
+        assert f"4,021 of 4,096 left: {files}, your words 5" in s.state
         await s.type(" tell me more")
-        await s.until(lambda: s.app.tick() or "your words 8; 4,018 of 4,096 left" in s.state)
+        await s.until(lambda: s.app.tick() or "4,018 of 4,096 left" in s.state)
         assert s.engine.requests == []
 
 
@@ -60,9 +60,9 @@ async def test_a_long_message_tells_its_cost_pastes_and_all(seat):
         await s.idle()
         await s.type("sum this up: ")
         await paste(s, "word " * 1000)
-        await s.until(lambda: s.app.tick() or "1,003 tokens; 3,093 of 4,096 left" in s.state)
+        await s.until(lambda: s.app.tick() or "3,093 of 4,096 left: 1,003 tokens" in s.state)
         await paste(s, "word " * 4000)
-        await s.until(lambda: s.app.tick() or "too many: 4,096 of the context's" in s.state)
+        await s.until(lambda: s.app.tick() or "too many for the 4,096 of 4,096" in s.state)
         await paste(s, "word " * 40_000)
         await s.until(lambda: s.app.tick() or "message is more than the context holds" in s.state)
 
@@ -137,7 +137,7 @@ async def test_a_prompt_that_the_context_does_not_hold_is_told_before_and_after(
         await s.until(lambda: s.app.tick() or "more than the context holds" in s.state)
         s.app.composer.clear_all()
         await s.type("@long.txt")
-        await s.until(lambda: s.app.tick() or "too many: 4,096 of the context's 4,096" in s.state)
+        await s.until(lambda: s.app.tick() or "too many for the 4,096 of 4,096 that" in s.state)
         await s.pilot.press("enter")
         await s.until(lambda: s.engine.requests and not s.app.chat.is_busy)
         s.app.tick()
