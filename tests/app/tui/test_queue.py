@@ -180,10 +180,10 @@ async def test_a_command_that_has_to_wait_stays_in_the_box(seat):
 async def test_a_command_with_a_fault_stays_to_be_mended(seat):
     async with seat() as s:
         await s.idle()
-        await s.send("/set temperatur 0.5")
+        await s.send("/set temprature 0.5")
         await s.pilot.pause()
         assert "There is no setting" in s.text
-        assert s.app.composer.text == "/set temperatur 0.5"
+        assert s.app.composer.text == "/set temprature 0.5"
         assert s.app.history.entries() == []
 
 
@@ -195,3 +195,14 @@ async def test_control_enter_runs_a_command_as_enter_does(seat):
         await s.pilot.pause()
         assert s.app.chat.session.title == "the sea"
         assert s.engine.requests == []
+
+
+async def test_a_very_long_text_that_is_cleared_comes_back_with_up(seat):
+    async with seat() as s:
+        await s.idle()
+        await paste(s, "word\n" * 50_000)
+        await s.pilot.press("ctrl+c")
+        assert s.app.composer.text == ""
+        await s.pilot.press("up")
+        assert s.app.composer.full_text == "word\n" * 50_000
+        assert not s.app.history.path.exists()
