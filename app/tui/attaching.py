@@ -129,7 +129,7 @@ class Attaching:
                 take(done.result())
 
         loop = asyncio.get_running_loop()
-        self._counting = loop.run_in_executor(None, job, self._chat.text_tokens)
+        self._counting = loop.run_in_executor(None, job, self._chat.seat.text_tokens)
         self._counting.add_done_callback(end)
 
 

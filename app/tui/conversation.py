@@ -4,7 +4,7 @@ An answer is on disk before it is shown complete. Knows the transcript it shows 
 key, no command and no layout.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from app.attached import attach
 from app.live import LiveSettings
@@ -26,7 +26,7 @@ from app.tui.worker import EngineWorker
 from app.tui.worker_events import WorkerEvent, merged
 from engine.errors import EngineError, RequestError
 from engine.records import TurnRecord
-from engine.types import EngineInfo, LoadProgressed, NoticeRaised
+from engine.types import EngineInfo, NoticeRaised
 
 
 class Conversation:
@@ -50,7 +50,7 @@ class Conversation:
         self._refused = ""
         self._is_urgent = False
         self._shows_again = False
-        self._seat = Seat(worker, live, recorder)
+        self.seat = Seat(worker, live, recorder)
         self.answering = Answering(worker, self._page, live, clock, recorder)
         self.queued = ""
 
@@ -69,7 +69,7 @@ class Conversation:
     @property
     def phase(self) -> AnswerPhase | SeatPhase:
         """What is going on."""
-        return self.answering.phase if self.is_busy else self._seat.phase
+        return self.answering.phase if self.is_busy else self.seat.phase
 
     @property
     def rates(self) -> TurnRates | None:
@@ -79,22 +79,7 @@ class Conversation:
     @property
     def info(self) -> EngineInfo | None:
         """What is loaded."""
-        return self._seat.info
-
-    @property
-    def load(self) -> LoadProgressed | None:
-        """How far a load has come."""
-        return self._seat.load
-
-    @property
-    def token_texts(self) -> Callable[[Sequence[int]], list[str]]:
-        """What each token id spells, by the loaded model."""
-        return self._seat.token_texts
-
-    @property
-    def text_tokens(self) -> Callable[[str], int]:
-        """How many tokens a text is, by the loaded model."""
-        return self._seat.text_tokens
+        return self.seat.info
 
     @property
     def is_busy(self) -> bool:
@@ -122,7 +107,7 @@ class Conversation:
     def submit(self, text: str) -> bool:
         """Send a message, or queue it; False when it has to wait in the box."""
         if self.phase == "unloaded":
-            self._seat.load_again()
+            self.seat.load_again()
         if self.phase == "loading" or self.is_busy:
             if self.queued:
                 return False
@@ -211,9 +196,9 @@ class Conversation:
 
     def switch_to(self, switch: Switch) -> None:
         """Open another profile, after the answer in progress; a queued message waits for it."""
-        self._seat.switch = switch
+        self.seat.switch = switch
         if not self.is_busy:
-            self._seat.begin_switch()
+            self.seat.begin_switch()
 
     def begin_new(self) -> None:
         """Begin an empty conversation; this one stays on disk."""
@@ -228,11 +213,11 @@ class Conversation:
 
     def lend(self, taker: Callable[[list[WorkerEvent]], None]) -> None:
         """Let another one have the engine; messages wait until it is given back."""
-        self._seat.lend(taker)
+        self.seat.lend(taker)
 
     def give_back(self, event: WorkerEvent) -> None:
         """Have the engine again; ``event`` says whether it is there."""
-        self._seat.lent_to = None
+        self.seat.lent_to = None
         self._take_load(event)
 
     def keep_settings(self) -> None:
@@ -250,8 +235,8 @@ class Conversation:
 
     def take(self, events: list[WorkerEvent]) -> None:
         """Show and keep what happened since the last paint."""
-        if self._seat.lent_to is not None:
-            self._seat.lent_to(events)
+        if self.seat.lent_to is not None:
+            self.seat.lent_to(events)
             return
         for event in merged(events):
             if ending := self.answering.take(event):
@@ -264,7 +249,7 @@ class Conversation:
             self._page.settle()
 
     def _take_load(self, event: WorkerEvent) -> None:
-        change = self._seat.take(event, has_messages=bool(self.session.path_messages()))
+        change = self.seat.take(event, has_messages=bool(self.session.path_messages()))
         if change is None:
             return
         for notice in change.notices:
@@ -285,7 +270,7 @@ class Conversation:
         self._shows_again = False
         self.tell_warnings()
         was_stopped = ending.reason == "cancelled" and not self._is_urgent
-        if not self._seat.begin_switch() and ending.reason != "error" and not was_stopped:
+        if not self.seat.begin_switch() and ending.reason != "error" and not was_stopped:
             self._send_queued()
         if ending.notice is not None:
             self.notice(*ending.notice)
