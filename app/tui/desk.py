@@ -57,7 +57,8 @@ class Desk:
 
     def rewrite(self, entry: MessageEntry) -> None:
         """Have an earlier message written anew; what stood in the box is also in the history."""
-        self._history.add(self._rewriting.begin(entry))
+        self._history.add(self.composer.full_text)
+        self._rewriting.begin(entry)
 
     def give_up(self) -> bool:
         """Write the earlier message no more; False when none was being written anew.

@@ -152,6 +152,9 @@ def test_settings_say_where_a_value_came_from(qwen38, environment, tmp_path):
 
 def test_one_setting_by_its_last_part(qwen38):
     assert qwen38("settings", "top_k").stdout.startswith(b"sampling.top_k = empty")
+    section = qwen38("settings", "sampling").stdout.decode()
+    assert "sampling.seed = empty" in section
+    assert "chat." not in section
     done = qwen38("settings", "topk")
     assert done.returncode == 2
     assert b"Did you mean" in done.stderr

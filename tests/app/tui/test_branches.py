@@ -166,6 +166,10 @@ async def test_what_was_written_anew_and_given_up_is_in_the_history(seat):
         await s.type("unsent")
         s.app.action_run("/edit 1")
         await s.pilot.pause()
+        await s.type(" but not so")
+        s.app.action_run("/edit 1")
+        await s.pilot.pause()
+        assert s.app.history.entries()[-1] == "first but not so"
         await s.type(" with more")
         await s.pilot.press("escape")
         assert s.app.composer.text == "unsent"
