@@ -82,7 +82,7 @@ class Desk:
             self._history.add(text)
             self._hint("the queued message is dropped; Up brings it back", lambda: True)
         else:
-            self.composer.put(text)
+            self.composer.put_before(text)
 
     # the clock
 
