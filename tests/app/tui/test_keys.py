@@ -235,7 +235,7 @@ async def test_control_t_walks_the_ways_of_showing_thinking(seat):
 
 
 async def test_f1_shows_every_key_and_command(seat):
-    async with seat(size=(120, 100)) as s:
+    async with seat(size=(120, 120)) as s:
         await s.pilot.press("f1")
         await s.pilot.pause()
         assert isinstance(s.app.screen, HelpScreen)
