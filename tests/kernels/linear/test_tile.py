@@ -79,8 +79,8 @@ def bytes_of_source(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> i
     for wanted in ("team_tiles", "scale_rows", "scale_floats"):
         (expression,) = re.findall(rf"const int {wanted} =\s+(.+?);", text)
         names[wanted] = int(eval(in_python(expression.replace("p.teams", "teams")), {}, names))
-    (rows,) = re.findall(r"rows_at \+ (aligned\(.+?\)) \+ member", text)
-    (team,) = re.findall(r"\+ member \* (\(.+?\));", text)
+    (rows,) = re.findall(r"rows_at \+ (aligned\(.+?\)) \+\s+member", text)
+    (team,) = re.findall(r"\+\s+member \* (\(.+?\));", text)
     (x_bytes,) = re.findall(r"constexpr int X_BYTES = (.+?);", text)
     places = [eval(in_python(one), {}, names) for one in (x_bytes, rows, team)]
     return names["BARRIER_BYTES"] + places[0] + places[1] + names["CREW"] * places[2]
