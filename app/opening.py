@@ -7,16 +7,14 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from engine.errors import SettingsError
 from engine.locate import HOW_TO_GIVE, Choice, choose
 from engine.profile import load_profiles
+from engine.sampling import drawn_by
 from engine.settings.declared import Settings, load_settings
 from engine.settings.registry import Resolved
 from engine.types import ChatEngine, EngineInfo, LoadProgressed, Message, Request, Sampling
-
-_T = TypeVar("_T")
 
 Opener = Callable[[Callable[[LoadProgressed], None], threading.Event], ChatEngine]
 """Opens the chosen model: given where progress goes and what cancels, returns the engine."""
@@ -70,16 +68,10 @@ def sampling_of(settings: Settings, info: EngineInfo) -> Sampling:
     Raises:
         SettingsError: ``sampling.logit_bias`` does not read.
     """
-    ours, theirs = settings.sampling, info.default_sampling
+    ours = settings.sampling
     return replace(
-        theirs,
-        temperature=_either(ours.temperature, theirs.temperature),
-        top_k=_either(ours.top_k, theirs.top_k),
-        top_p=_either(ours.top_p, theirs.top_p),
-        min_p=_either(ours.min_p, theirs.min_p),
-        presence_penalty=_either(ours.presence_penalty, theirs.presence_penalty),
-        repetition_penalty=_either(ours.repetition_penalty, theirs.repetition_penalty),
-        seed=_either(ours.seed, secrets.randbits(31)),
+        drawn_by(ours, info.default_sampling),
+        seed=secrets.randbits(31) if ours.seed is None else ours.seed,
         logit_bias=parse_bias(ours.logit_bias),
     )
 
@@ -122,7 +114,3 @@ def parse_bias(text: str) -> tuple[tuple[int, float], ...]:
             )
         pairs[token_id] = bias
     return tuple(sorted(pairs.items()))
-
-
-def _either(first: _T | None, second: _T) -> _T:
-    return second if first is None else first

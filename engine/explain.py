@@ -13,9 +13,9 @@ from engine.compute_path import facts_of
 from engine.dispatch import BETWEEN, Chosen, DeviceFacts, Operation, decoding_of, dispatch
 from engine.errors import CheckpointError
 from engine.formats_by_layer import Stored
+from engine.graph_classes import CHUNK_ROWS
 from engine.locate import choose
 from engine.model.checkpoint import open_checkpoint
-from engine.model.chunk import NUM_ROWS
 from engine.model.config import ModelConfig, config_of_shape
 from engine.model.config_file import read_config
 from engine.model.groups import group_of
@@ -35,7 +35,7 @@ Phase = Literal["round", "between", "chunk"]
 ROWS: dict[Phase, tuple[int, ...]] = {
     "round": tuple(range(1, MAX_ROWS + 1)),
     "between": (MAX_ROWS,),
-    "chunk": NUM_ROWS,
+    "chunk": CHUNK_ROWS,
 }
 """The rows that a call may have."""
 
