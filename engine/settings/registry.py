@@ -29,6 +29,7 @@ def setting(
     bounds: tuple[float, float] | None = None,
     env: str = "",
     when: When = "start",
+    computes: bool = False,
 ) -> Any:  # noqa: ANN401  (the type of a setting stands in its annotation)
     """Declare a setting as a dataclass field.
 
@@ -40,9 +41,11 @@ def setting(
         bounds: inclusive limits of a number.
         env: environment name when it is not ``QWEN38_SECTION_NAME``.
         when: whether a change takes effect at the next start, session or at once.
+        computes: it says which weights are read or how the model computes over them, so that
+            ``qwen38 quality`` can compare two values of it.
     """
     about = {"help": help, "unit": unit, "choices": choices, "bounds": bounds, "env": env}
-    return field(default=default, metadata={**about, "when": when})
+    return field(default=default, metadata={**about, "when": when, "computes": computes})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Setting:
     bounds: tuple[float, float] | None
     env: str
     when: When
+    computes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,7 @@ def _flatten(section: str, declared: "Field[Any]", hint: object) -> Setting:
         bounds=about["bounds"],
         env=env,
         when=about["when"],
+        computes=about["computes"],
     )
 
 
