@@ -217,6 +217,12 @@ class TracedEngine:
         """What is loaded."""
         return self._engine.info
 
+    def read_ahead(
+        self, request: Request, stop: threading.Event
+    ) -> Iterator[PromptProgressed | NoticeRaised]:
+        """Read before there is a turn, which leaves nothing in a trace."""
+        return self._engine.read_ahead(request, stop)
+
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
         """Number of prompt tokens that ``messages`` render to."""
         return self._engine.count_tokens(messages)

@@ -9,6 +9,8 @@ from engine.types import (
     EngineInfo,
     Event,
     Message,
+    NoticeRaised,
+    PromptProgressed,
     Request,
     RoundEnded,
     TextArrived,
@@ -30,6 +32,12 @@ class Borrowed:
     def generate(self, request: Request, stop: threading.Event) -> Iterator[Event]:
         """Answer as the other one does."""
         return self._engine.generate(request, stop)
+
+    def read_ahead(
+        self, request: Request, stop: threading.Event
+    ) -> Iterator[PromptProgressed | NoticeRaised]:
+        """Read as the other one does."""
+        return self._engine.read_ahead(request, stop)
 
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
         """Number of prompt tokens."""
