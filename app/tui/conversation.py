@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from app.attached import attach
 from app.live import LiveSettings
+from app.opening import request_of
 from app.profile_menu import Switch
 from app.rates import TurnRates, rates_of
 from app.sessions.entries import MessageEntry
@@ -19,10 +20,11 @@ from app.tui.answering import Answering, AnswerPhase, Ending
 from app.tui.clock import Clock
 from app.tui.page import Page
 from app.tui.pieces import Tone
+from app.tui.reading_ahead import ReadingAhead
 from app.tui.seat import Seat, SeatPhase, error_notice
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker
-from app.tui.worker_events import WorkerEvent, merged
+from app.tui.worker_events import ReadAheadEnded, ReadAheadWent, WorkerEvent, merged
 from engine.errors import EngineError, RequestError
 from engine.records import TurnRecord
 from engine.types import EngineInfo, LoadProgressed, NoticeRaised
@@ -51,6 +53,7 @@ class Conversation:
         self._is_urgent = False
         self._shows_again = False
         self._seat = Seat(worker, live, recorder)
+        self.ahead = ReadingAhead(worker)
         self.answering = Answering(worker, self._page, live, clock, recorder)
         self.session = session or self._fresh_session()
         if session is not None:
@@ -194,11 +197,13 @@ class Conversation:
             self._shows_again = True
 
     def stop(self) -> bool:
-        """Stop the load or the answer; False when nothing runs."""
+        """Stop the load, the answer or what is read ahead; False when nothing runs."""
         if self.phase == "loading":
             self._worker.cancel_load()
         elif self.is_busy:
             self.answering.stop()
+        elif self.ahead.goes_on:
+            self.ahead.stop()
         else:
             return False
         return True
@@ -225,6 +230,7 @@ class Conversation:
 
     def lend(self, taker: Callable[[list[WorkerEvent]], None]) -> None:
         """Let another one have the engine; messages wait until it is given back."""
+        self.ahead.stop()
         self._seat.lend(taker)
 
     def give_back(self, event: WorkerEvent) -> None:
@@ -251,7 +257,10 @@ class Conversation:
             self._seat.lent_to(events)
             return
         for event in merged(events):
-            if ending := self.answering.take(event):
+            if isinstance(event, ReadAheadWent | ReadAheadEnded):
+                if notice := self.ahead.take(event):
+                    self.notice(*notice)
+            elif ending := self.answering.take(event):
                 self._end(ending)
             elif isinstance(event, NoticeRaised):
                 self.notice("", event.text, "warning")
@@ -272,6 +281,14 @@ class Conversation:
             if not self.session.messages:
                 self.session = self._fresh_session(self.session)
             self._send_queued()
+        if change.is_anew and not self.is_busy:
+            self._read_ahead()
+
+    def _read_ahead(self) -> None:
+        """Have the conversation read by a model that holds nothing of it."""
+        messages = self.session.request_messages()
+        if self.info is not None and messages and messages[-1].role == "assistant":
+            self.ahead.begin(request_of(self._live.settings, self.info, messages))
 
     def _end(self, ending: Ending) -> None:
         if ending.given_back is not None:
@@ -349,6 +366,7 @@ class Conversation:
         return session
 
     def _change_to(self, session: Session) -> None:
+        self.ahead.stop()
         self.session.close()
         self.session = session
         self._num_warnings = 0

@@ -31,11 +31,13 @@ SeatPhase = Literal["loading", "unloaded", "idle"]
 class Change:
     """A load that ended.
 
-    ``is_back`` says that another model was wanted and the one before it goes on.
+    ``is_back`` says that another model was wanted and the one before it goes on, ``is_anew`` that
+    there was a model before: the conversation is to be read again.
     """
 
     notices: list[Notice] = field(default_factory=list[Notice])
     is_back: bool = False
+    is_anew: bool = False
 
 
 class Seat:
@@ -116,12 +118,12 @@ class Seat:
         if self.switch is not None:
             self._live.rebase(self.switch.plan.sources)
             self.switch = None
-            read = " The conversation is read again with your next message." if has_messages else ""
+            read = " The conversation is read again." if has_messages else ""
             text = f"{info.model}, profile {info.profile}, is loaded.{read}"
             notices.append(("Profile", text, "info"))
         if info.is_demo and not (before is not None and before.is_demo):
             notices.append(("Demo model", DEMO_NOTICE, "info"))
-        return Change(notices)
+        return Change(notices, is_anew=before is not None)
 
     def _went_back(self, event: SwitchFailed) -> Change:
         name = self.switch.name if self.switch is not None else "the other profile"
@@ -131,7 +133,10 @@ class Seat:
         is_wanted = isinstance(event.error, CancelledError)
         why = "" if is_wanted else f"{_sentence(event.error)}\n"
         text = f"{why}'{name}' was not loaded: '{event.info.profile}' goes on as before."
-        return Change([("Profile", text, "info" if is_wanted else "error")], is_back=True)
+        return Change(
+            [("Profile", text, "info" if is_wanted else "error")],
+            is_back=True, is_anew=True,
+        )  # fmt: skip
 
 
 def error_notice(error: EngineError) -> Notice:
