@@ -80,8 +80,11 @@ def run_rounds(
     sampling: Sampling,
     tell: Progress = lambda _: None,
 ) -> None:
-    """Run a round of each number of rows and each context that is named."""
-    shapes = list(product(classes.context_tokens, classes.rows))
+    """Run a round of each number of rows and each context that is named.
+
+    The largest first: those that follow find room in the memory of the graphs before them.
+    """
+    shapes = list(product(reversed(classes.context_tokens), reversed(classes.rows)))
     for number, (context, num_rows) in enumerate(shapes, 1):
         tell(f"rounds are captured, {number} of {len(shapes)}")
         memory.forget()
@@ -92,8 +95,8 @@ def run_rounds(
 def read_chunks(
     model: Model, memory: Memory, row_counts: Sequence[int], tell: Progress = lambda _: None
 ) -> None:
-    """Read a chunk of each number of rows that is named."""
-    for number, num_rows in enumerate(row_counts, 1):
+    """Read a chunk of each number of rows that is named, the most first as `run_rounds` does."""
+    for number, num_rows in enumerate(reversed(row_counts), 1):
         tell(f"chunks of prompts are captured, {number} of {len(row_counts)}")
         memory.forget()
         model.prefill((0,) * num_rows, memory.state)

@@ -37,6 +37,5 @@ def _go(state: PlainState, switch: Switch) -> None:
     if switch.beside:
         before.close()
     state.live.rebase(switch.plan.sources)
-    again = " The conversation is read again." if state.session.messages else ""
-    say(f"{state.engine.info.model}, profile {switch.name}, is loaded.{again}")
+    say(f"{state.engine.info.model}, profile {switch.name}, is loaded.")
     read_ahead(state)

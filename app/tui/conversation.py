@@ -270,7 +270,7 @@ class Conversation:
             self._page.settle()
 
     def _take_load(self, event: WorkerEvent) -> None:
-        change = self._seat.take(event, has_messages=bool(self.session.path_messages()))
+        change = self._seat.take(event)
         if change is None:
             return
         for notice in change.notices:

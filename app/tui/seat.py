@@ -90,7 +90,7 @@ class Seat:
         self._worker.switch(opener, beside=self.switch.beside)
         return True
 
-    def take(self, event: WorkerEvent, *, has_messages: bool) -> Change | None:
+    def take(self, event: WorkerEvent) -> Change | None:
         """Take what happened to a load; None while it goes on."""
         match event:
             case LoadProgressed():
@@ -100,7 +100,7 @@ class Seat:
             case InfoChanged(info):
                 self.info = info
             case EngineOpened():
-                return self._opened(event, has_messages=has_messages)
+                return self._opened(event)
             case OpenFailed(error):
                 self._is_loading, self.info, self.switch = False, None, None
                 return Change([error_notice(error)])
@@ -110,7 +110,7 @@ class Seat:
                 pass
         return None
 
-    def _opened(self, event: EngineOpened, *, has_messages: bool) -> Change:
+    def _opened(self, event: EngineOpened) -> Change:
         before, info = self.info, event.info
         self._is_loading = False
         self.info, self.token_texts, self.text_tokens = info, event.token_texts, event.text_tokens
@@ -118,8 +118,7 @@ class Seat:
         if self.switch is not None:
             self._live.rebase(self.switch.plan.sources)
             self.switch = None
-            read = " The conversation is read again." if has_messages else ""
-            text = f"{info.model}, profile {info.profile}, is loaded.{read}"
+            text = f"{info.model}, profile {info.profile}, is loaded."
             notices.append(("Profile", text, "info"))
         if info.is_demo and not (before is not None and before.is_demo):
             notices.append(("Demo model", DEMO_NOTICE, "info"))

@@ -68,7 +68,7 @@ class MtpRows:
             self.rewind(0, row)
             self.follow((0,) * num_rows, row.expand(num_rows, -1))
             self._catch_up()
-        for num_tokens, context in product(range(1, MAX_MTP_TOKENS + 1), contexts):
+        for context, num_tokens in product(reversed(contexts), range(MAX_MTP_TOKENS, 0, -1)):
             self._mtp.prepare(row, self._state, num_tokens, context)
         self.rewind(0, None)
 

@@ -21,7 +21,7 @@ from engine.model.config import SHAPE_DEMO
 from engine.model.footprint import weight_bytes
 from engine.model.packing import Launching
 from engine.model.random import random_model
-from engine.model.serving_memory import GRAPH_BYTES
+from engine.model.serving_memory import GRAPH_LAYER_BYTES
 from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings, ModelSettings, Settings, load_settings
 from engine.turn.memory import Memory
@@ -224,9 +224,10 @@ def test_a_load_that_is_stopped_ends_between_two_captures(packed_engine):
 
 def test_a_profile_of_more_graphs_needs_more_memory():
     nvfp4 = PROFILES["nvfp4"]
+    nvfp4 = replace(nvfp4, graphs=GraphClasses())
     more = replace(nvfp4, graphs=GraphClasses(context_tokens=(1024, 2048, 4096)))
     few, many = (need_of(one, 32768, packed=True) for one in (nvfp4, more))
-    assert many.total_bytes - few.total_bytes == 24 * GRAPH_BYTES
+    assert many.total_bytes - few.total_bytes == 24 * 64 * GRAPH_LAYER_BYTES
     assert need_of(more, 1024, packed=True) == need_of(nvfp4, 1024, packed=True)
     assert need_of(more, 32768, packed=False) == need_of(nvfp4, 32768, packed=False)
 

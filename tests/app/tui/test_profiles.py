@@ -124,7 +124,7 @@ async def test_the_new_model_reads_the_conversation_at_once_and_shows_how_far_it
         await s.idle()
         await s.send("/profile fp8")
         await s.until(lambda: "reading the conversation again" in s.state)
-        assert "The conversation is read again." in " ".join(s.text.split())
+        assert "profile fp8, is loaded." in " ".join(s.text.split())
         await s.until(lambda: "of 12 tokens" in s.state)
         assert "Esc leaves it for your message" in s.state
         assert s.app.chat.phase == "idle"
