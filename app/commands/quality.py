@@ -80,7 +80,7 @@ def quality(
     if file is not None and file != STDOUT:
         check_output("--json", file)
     first = _plan(model, profile, device, sets)
-    is_other = candidate is not None or candidate_profile is not None
+    has_own_weights = candidate is not None
     if candidate is None:
         candidate, candidate_profile = model, candidate_profile or profile
     own_sets = [*(sets or ()), *(candidate_sets or ())]
@@ -89,7 +89,7 @@ def quality(
     from engine.quality.comparable import expect_another, expect_computing
 
     expect_computing(names)
-    if not is_other:
+    if not has_own_weights and first.choice.profile == second.choice.profile:
         expect_another(names, (first.choice, first.settings), (second.choice, second.settings))
     from engine.quality.gate import judge
     from engine.quality.report import as_json, as_markdown

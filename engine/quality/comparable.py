@@ -37,7 +37,7 @@ def expect_another(
     """Refuse settings that leave the candidate what the reference is.
 
     Args:
-        names: of settings that the candidate alone has.
+        names: of settings that the candidate alone has; none where its profile is named.
         reference: what is opened, and how.
         candidate: the same files under the same profile.
 
@@ -48,13 +48,14 @@ def expect_another(
     both = _computation(*candidate)
     if _computation(*reference) != both:
         return
-    if both["model.device"] == "cpu" and all(one.startswith("kernels.") for one in names):
+    if names and both["model.device"] == "cpu" and all(one.startswith("kernels.") for one in names):
         raise RequestError(
             "On a CPU no kernel runs, whatever the settings of 'kernels' say: there is nothing to "
             "compare.",
             "Run it on a GPU.",
         )
     told = " and ".join(f"'{one}' is '{both[one]}'" for one in names)
+    told = told or f"The profile is '{candidate[0].profile.name}'"
     raise RequestError(
         f"{told} on both sides, so that there is nothing to compare.", "Give another value."
     )
@@ -71,5 +72,10 @@ def _computation(choice: Choice, settings: Settings) -> Mapping[str, Any]:
     }
     if device == "cpu":
         found |= dict.fromkeys((name for name in found if name.startswith("kernels.")), "unused")
-    kv = kv_format_of(choice.profile, settings)
-    return found | {"model.device": device, "model.kv": kv}
+    return found | {
+        "model.dir": choice.path,
+        "model.base": choice.overlay,
+        "model.profile": choice.profile.name,
+        "model.device": device,
+        "model.kv": kv_format_of(choice.profile, settings),
+    }

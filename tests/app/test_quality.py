@@ -110,8 +110,9 @@ def test_profiles_alone_make_a_candidate_of_the_same_files(qwen38, folders):
             b"nothing to compare",
         ),
         (("--candidate-set", "model.kv=bf16"), 2, b"'model.kv' is 'bf16' on both sides"),
+        (("--candidate-profile", "demo"), 2, b"The profile is 'demo' on both sides"),
         (("--candidate-set", "kernels.prefill=fp8", "--device", "cpu"), 2, b"On a CPU no kernel"),
-        (("--candidate-profile", "demo", "--text", "/no/such/text"), 2, b"does not read"),
+        (("--candidate-profile", "demo-fp8", "--text", "/no/such/text"), 2, b"does not read"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_loaded(qwen38, arguments, code, said):
