@@ -216,10 +216,13 @@ def test_a_load_that_is_stopped_ends_between_two_captures(packed_engine):
         told.append(what)
         raise CancelledError("stopped")
 
-    rounds = partial(run_rounds, classes=GraphClasses(), sampling=Sampling(), tell=stop)
-    with pytest.raises(CancelledError):
-        packed_engine.warm_up(rounds)
-    assert len(told) == 1
+    for step in (run_rounds, warm_up):
+        told.clear()
+        with pytest.raises(CancelledError):
+            packed_engine.warm_up(
+                partial(step, classes=GraphClasses(), sampling=Sampling(), tell=stop)
+            )
+        assert len(told) == 1
 
 
 def test_a_profile_of_more_graphs_needs_more_memory():
