@@ -97,6 +97,6 @@ def read_chunks(
 ) -> None:
     """Read a chunk of each number of rows that is named, the most first as `run_rounds` does."""
     for number, num_rows in enumerate(reversed(row_counts), 1):
-        tell(f"chunks of prompts are captured, {number} of {len(row_counts)}")
+        tell(f"chunks are captured, {number} of {len(row_counts)}")
         memory.forget()
         model.prefill((0,) * num_rows, memory.state)
