@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 from app.attached import attach
 from app.live import LiveSettings
-from app.opening import request_of
 from app.profile_menu import Switch
 from app.rates import TurnRates, rates_of
 from app.sessions.entries import MessageEntry
@@ -281,14 +280,8 @@ class Conversation:
             if not self.session.messages:
                 self.session = self._fresh_session(self.session)
             self._send_queued()
-        if change.is_anew and not self.is_busy:
-            self._read_ahead()
-
-    def _read_ahead(self) -> None:
-        """Have the conversation read by a model that holds nothing of it."""
-        messages = self.session.request_messages()
-        if self.info is not None and messages and messages[-1].role == "assistant":
-            self.ahead.begin(request_of(self._live.settings, self.info, messages))
+        if change.is_anew and not self.is_busy and self.info is not None:
+            self.ahead.begin(self.session, self.info, self._live.settings)
 
     def _end(self, ending: Ending) -> None:
         if ending.given_back is not None:

@@ -1,9 +1,12 @@
 """The conversation as another model reads it again, while the person thinks of a message."""
 
+from app.opening import request_of
+from app.sessions.session import Session
 from app.tui.seat import Notice, error_notice
 from app.tui.worker import EngineWorker
 from app.tui.worker_events import ReadAheadEnded, ReadAheadWent
-from engine.types import NoticeRaised, PromptProgressed, Request
+from engine.settings.declared import Settings
+from engine.types import EngineInfo, NoticeRaised, PromptProgressed
 
 
 class ReadingAhead:
@@ -17,10 +20,12 @@ class ReadingAhead:
         self.goes_on = False
         self.progress: PromptProgressed | None = None
 
-    def begin(self, request: Request) -> None:
-        """Have a conversation read, up to where its next message will stand."""
-        self.goes_on, self.progress = True, None
-        self._worker.read_ahead(request)
+    def begin(self, session: Session, info: EngineInfo, settings: Settings) -> None:
+        """Have a conversation read up to where its next message will stand, if it has an answer."""
+        messages = session.request_messages()
+        if messages and messages[-1].role == "assistant":
+            self.goes_on, self.progress = True, None
+            self._worker.read_ahead(request_of(settings, info, messages))
 
     def stop(self) -> None:
         """Leave the rest for the next message."""
