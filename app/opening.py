@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from engine.errors import SettingsError
 from engine.locate import HOW_TO_GIVE, Choice, choose
 from engine.profile import load_profiles
 from engine.sampling import drawn_by
+from engine.settings.bias import parse_bias
 from engine.settings.declared import Settings, load_settings
 from engine.settings.registry import Resolved
 from engine.types import ChatEngine, EngineInfo, LoadProgressed, Message, Request, Sampling
@@ -64,9 +64,6 @@ def sampling_of(settings: Settings, info: EngineInfo) -> Sampling:
     """How tokens are drawn: the settings where they speak, else what the checkpoint says.
 
     An empty seed becomes a fresh one, so that every turn can be repeated from its record.
-
-    Raises:
-        SettingsError: ``sampling.logit_bias`` does not read.
     """
     ours = settings.sampling
     return replace(
@@ -90,27 +87,3 @@ def request_of(settings: Settings, info: EngineInfo, messages: tuple[Message, ..
         draft_shape=settings.draft.shape,
         num_draft_tokens=settings.draft.tokens,
     )
-
-
-def parse_bias(text: str) -> tuple[tuple[int, float], ...]:
-    """Read ``ID:NUMBER`` between commas.
-
-    Raises:
-        SettingsError: there is something else, or an id stands twice.
-    """
-    pairs: dict[int, float] = {}
-    for one in filter(None, (part.strip() for part in text.split(","))):
-        token, _, number = one.partition(":")
-        try:
-            token_id, bias = int(token), float(number)
-        except ValueError:
-            raise SettingsError(
-                f"'sampling.logit_bias' holds '{one}', expected ID:NUMBER.",
-                "Write pairs between commas, such as 11:-100,13:2.5.",
-            ) from None
-        if token_id in pairs:
-            raise SettingsError(
-                f"'sampling.logit_bias' names the id {token_id} twice.", "Name each id once."
-            )
-        pairs[token_id] = bias
-    return tuple(sorted(pairs.items()))

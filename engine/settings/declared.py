@@ -8,6 +8,7 @@ from typing import Any, cast, get_type_hints
 import platformdirs
 
 from engine.settings import environment
+from engine.settings.bias import parse_bias
 from engine.settings.registry import (
     Resolved,
     Setting,
@@ -99,8 +100,9 @@ class SamplingSettings:
         when="live",
     )  # fmt: skip
     logit_bias: str = setting(
-        "", "added to logits, as ID:NUMBER between commas, such as 11:-100,13:2.5", when="live"
-    )
+        "", "added to logits, as ID:NUMBER between commas, such as 11:-100,13:2.5", when="live",
+        check=parse_bias,
+    )  # fmt: skip
     max_tokens: int = setting(
         2048, "longest answer", unit="tokens", bounds=(1, 1_000_000), when="live"
     )
