@@ -77,7 +77,7 @@ def need_of(
     a_round = footprint.round_bytes(config, profile.formats, tokens, kv=kv)
     with_mtp = bool(config.num_mtp_layers)
     kept = kept_bytes(config, tokens, packed=packed, with_mtp=with_mtp, kv=kv)
-    passing = passing_bytes(config, tokens, packed=packed, kv=kv)
+    passing = passing_bytes(config, tokens, packed=packed, kv=kv, graphs=profile.graphs)
     points = LEAST_SNAPSHOTS * snapshot_bytes(config, packed=packed)
     return Need(
         profile=profile.name,
