@@ -94,7 +94,6 @@ def write(folder: Path, config: ModelConfig, layout: str, device: str) -> None:
     for file, tensors in files.items():
         # equal tensors may not share memory in one file
         save_file({name: one.clone() for name, one in tensors.items()}, folder / file)
-        synced(folder / file)
         placed |= dict.fromkeys(tensors, file)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": placed}))
     (folder / "config.json").write_text(json.dumps(config_fields(config)))
@@ -117,10 +116,11 @@ def draw(spec: TensorSpec, layout: str, device: str) -> dict[str, torch.Tensor]:
     return {"": codes.view(torch.float8_e4m3fn), "_scale_inv": scales}
 
 
-def synced(path: Path) -> None:
-    """Have a file on the disk, so that loading it does not wait for what writing left."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+def sync(folder: Path) -> None:
+    """Have the files on the disk, so that loading them does not wait for what writing left."""
+    for path in folder.glob("*.safetensors"):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
 
 
 def drop(folder: Path) -> None:
@@ -202,7 +202,7 @@ class Clock:
 CAUSES: dict[str, tuple[object, str]] = {
     "pieces of files read (readers together)": (streaming.WeightStream, "read"),
     "reads of slices, by thread": (os, "preadv"),
-    "page cache dropped, by thread": (os, "posix_fadvise"),
+    "page cache dropped (beside the reading)": (os, "posix_fadvise"),
     "memory asked for, device and pinned": (torch, "empty"),
     "copies to the device waited for": (Staging, "next_piece"),
     "copies to the device begun": (Staging, "copy"),
@@ -248,6 +248,7 @@ def main() -> None:
     )
     parser.add_argument("--times", type=int, default=2, help="loads")
     parser.add_argument("--cold", action="store_true", help="load from the disk, too")
+    parser.add_argument("--fresh", action="store_true", help="load before all is on the disk")
     args = parser.parse_args()
     folder = args.folder or Path(tempfile.mkdtemp())
     try:
@@ -255,6 +256,8 @@ def main() -> None:
             began = time.perf_counter()
             folder.mkdir(parents=True, exist_ok=True)
             write(folder, sized(args.gb, args.layout), args.layout, args.device)
+            if not args.fresh:
+                sync(folder)
             print(f"written in {time.perf_counter() - began:.1f} s", flush=True)
         time_loads(folder, args)
     finally:

@@ -13,18 +13,18 @@ from typing import Any, BinaryIO, TypeVar, cast
 import torch
 
 from engine.errors import CancelledError, CheckpointError
+from engine.model.page_cache import PageDropper
 from engine.model.plain_file import open_plain
 from engine.model.safetensors_header import StoredTensor
 from engine.model.staging import Staging
 from engine.types import LoadProgressed
 
 NUM_READERS = 4
-"""Threads that read a piece together: one copies from the page cache at half of what a bus takes,
-and asks a disk for one thing at a time."""
+"""Threads that read a piece together: from the page cache beside an H200 one reads 6.4 GB/s, two
+12, four 22 and eight no more."""
 
 SLICE_BYTES = 8 << 20
-"""Bytes that a reader takes at a time. Slices end at multiples of it in the file, so that whole
-pages are given back."""
+"""Bytes that a reader takes at a time; slices end at multiples of it in the file."""
 
 REPORT_SECONDS = 0.05
 """Least time between two progress reports; the last report always comes."""
@@ -59,6 +59,7 @@ class WeightStream:
         self._cancel = cancel
         self._is_over = threading.Event()
         self._readers = ThreadPoolExecutor(NUM_READERS, "weights-reader")
+        self._dropper = PageDropper()
         self._num_bytes = 0
         self._start_s = time.perf_counter()
         self._reported_s = 0.0
@@ -75,6 +76,9 @@ class WeightStream:
         trace: TracebackType | None,
     ) -> None:
         self._readers.shutdown(cancel_futures=True)
+        if kind is None:
+            self._dropper.finish()
+        self._dropper.stop()
         self._close()
 
     def ahead(self, items: Iterator[T]) -> Generator[T]:
@@ -110,8 +114,10 @@ class WeightStream:
         if self._is_over.is_set() or (self._cancel is not None and self._cancel.is_set()):
             raise CancelledError("Loading was stopped before the model was complete.")
         view = memoryview(cast("Any", out.numpy()))
+        offset = stored.offset + start
         try:
-            self._read(self._open(stored.path), stored.offset + start, view)
+            fd = self._open(stored.path)
+            self._read(fd, offset, view)
         except EOFError:
             raise CheckpointError(
                 f"{stored.path} ended while '{stored.name[:200]}' was read.",
@@ -121,6 +127,7 @@ class WeightStream:
             raise CheckpointError(
                 f"{stored.path} does not read: {problem.strerror}.", "Check the disk."
             ) from None
+        self._dropper.drop(fd, offset, offset + len(view))
         self._count(stored.path, len(view))
 
     def _read(self, fd: int, offset: int, view: memoryview) -> None:
@@ -145,6 +152,7 @@ class WeightStream:
     def _open(self, path: Path) -> int:
         """The file's descriptor; it stays open until another file is read."""
         if self._file is None or path != self._path:
+            self._dropper.finish()
             self._close()
             self._file, self._path = open_plain(path), path
         return self._file.fileno()
@@ -166,7 +174,7 @@ class WeightStream:
 
 
 def read_slice(fd: int, offset: int, view: memoryview) -> None:
-    """Fill memory from a file, and leave nothing of it in the page cache.
+    """Fill memory from a file.
 
     Raises:
         EOFError: the file ends before.
@@ -178,8 +186,6 @@ def read_slice(fd: int, offset: int, view: memoryview) -> None:
         if got == 0:
             raise EOFError
         done += got
-    # the weights stay in our memory: a second copy in the page cache would push others out
-    os.posix_fadvise(fd, offset, len(view), os.POSIX_FADV_DONTNEED)
 
 
 def _next_of(items: Iterator[T]) -> tuple[T] | None:

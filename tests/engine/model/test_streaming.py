@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -55,15 +56,56 @@ def test_slices_of_any_size_join_to_the_bytes_of_the_file(file, offset, num_byte
             assert read(stream, file, offset, num_bytes) == file.read_bytes()[offset:][:num_bytes]
 
 
-def test_every_byte_leaves_the_page_cache_in_slices_that_end_alike_in_the_file(file, monkeypatch):
+def test_what_was_read_leaves_the_page_cache_with_the_page_that_two_pieces_share(file, monkeypatch):
     dropped = []
-    monkeypatch.setattr(streaming, "SLICE_BYTES", 1024)
-    monkeypatch.setattr(
-        os, "posix_fadvise", lambda fd, start, size, what: dropped.append((start, start + size))
-    )
+    monkeypatch.setattr(os, "posix_fadvise", lambda *call: dropped.append(call[1:]))
     with WeightStream(4000, CPU) as stream:
-        read(stream, file, 500, 4000)
-    assert sorted(dropped) == [(500, 1024), (1024, 2048), (2048, 3072), (3072, 4096), (4096, 4500)]
+        for start in (500, 600, 3000, 700):
+            read(stream, file, start, 100)
+    drop = os.POSIX_FADV_DONTNEED
+    assert dropped == [(500, 100, drop), (500, 200, drop), (3000, 100, drop), (500, 300, drop)]
+
+
+def test_a_file_is_closed_after_its_pages_were_dropped(file, tmp_path, monkeypatch):
+    other = tmp_path / "other.safetensors"
+    other.write_bytes(bytes(100))
+    names = []
+
+    def drop_late(fd, *_):
+        time.sleep(0.05)
+        names.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+
+    monkeypatch.setattr(os, "posix_fadvise", drop_late)
+    with WeightStream(200, CPU) as stream:
+        read(stream, file)
+        read(stream, other)
+    assert names == [file.name, other.name]
+
+
+def test_who_stops_waits_for_one_drop_at_most(file, monkeypatch):
+    """A file that was just written is written out before its pages go."""
+    dropped, go_on = [], threading.Event()
+
+    def drop_slowly(*call):
+        dropped.append(call)
+        go_on.wait(WAIT_S)
+
+    monkeypatch.setattr(os, "posix_fadvise", drop_slowly)
+    stream = WeightStream(1000, CPU)
+    for start in range(0, 1000, 100):
+        read(stream, file, start)
+    threading.Timer(0.1, go_on.set).start()
+    stream.__exit__(CancelledError, CancelledError("Stopped."), None)
+    assert len(dropped) == 1
+
+
+def test_a_file_system_without_advice_is_read_all_the_same(file, monkeypatch):
+    def refuse(*_):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(os, "posix_fadvise", refuse)
+    with WeightStream(100, CPU) as stream:
+        assert read(stream, file) == file.read_bytes()[:100]
 
 
 def test_a_file_that_ends_in_a_slice_is_a_sentence(file, monkeypatch):
