@@ -77,9 +77,10 @@ class WeightStream:
     ) -> None:
         self._readers.shutdown(cancel_futures=True)
         if kind is None:
-            self._dropper.finish()
+            self._finish()
         self._dropper.stop()
-        self._close()
+        if self._file is not None:
+            self._file.close()
 
     def ahead(self, items: Iterator[T]) -> Generator[T]:
         """Give what an iterator reads from this stream, in a thread one item ahead.
@@ -152,13 +153,14 @@ class WeightStream:
     def _open(self, path: Path) -> int:
         """The file's descriptor; it stays open until another file is read."""
         if self._file is None or path != self._path:
-            self._dropper.finish()
-            self._close()
+            self._finish()
             self._file, self._path = open_plain(path), path
         return self._file.fileno()
 
-    def _close(self) -> None:
+    def _finish(self) -> None:
+        """Close the file, nothing of it in the page cache."""
         if self._file is not None:
+            self._dropper.finish(self._file.fileno())
             self._file.close()
         self._file = self._path = None
 

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import CancelledError, CheckpointError
-from engine.model import streaming
+from engine.model import page_cache, streaming
 from engine.model.loading import load_model
 from engine.model.packing import Launching, Packer
 from engine.model.safetensors_header import StoredTensor
@@ -56,30 +55,47 @@ def test_slices_of_any_size_join_to_the_bytes_of_the_file(file, offset, num_byte
             assert read(stream, file, offset, num_bytes) == file.read_bytes()[offset:][:num_bytes]
 
 
-def test_what_was_read_leaves_the_page_cache_with_the_page_that_two_pieces_share(file, monkeypatch):
-    dropped = []
-    monkeypatch.setattr(os, "posix_fadvise", lambda *call: dropped.append(call[1:]))
+@pytest.fixture
+def drops(monkeypatch):
+    """Ranges of the page cache that were dropped, and of which file; everything counts as large."""
+    found = []
+
+    def note(fd, start, size, advice):
+        assert advice == os.POSIX_FADV_DONTNEED
+        found.append((Path(f"/proc/self/fd/{fd}").readlink().name, start, start + size))
+
+    monkeypatch.setattr(os, "posix_fadvise", note)
+    monkeypatch.setattr(page_cache, "BYTES_AT_ONCE", 100)
+    return found
+
+
+def test_what_was_read_leaves_the_page_cache_with_the_page_that_two_pieces_share(file, drops):
     with WeightStream(4000, CPU) as stream:
         for start in (500, 600, 3000, 700):
-            read(stream, file, start, 100)
-    drop = os.POSIX_FADV_DONTNEED
-    assert dropped == [(500, 100, drop), (500, 200, drop), (3000, 100, drop), (500, 300, drop)]
+            read(stream, file, start)
+    assert [one[1:] for one in drops] == [(500, 600), (500, 700), (3000, 3100), (500, 800)]
 
 
-def test_a_file_is_closed_after_its_pages_were_dropped(file, tmp_path, monkeypatch):
+def test_small_pieces_leave_the_page_cache_with_what_follows_or_at_the_end(file, drops):
+    with WeightStream(4000, CPU) as stream:
+        for start, size in ((500, 40), (540, 60), (600, 100), (700, 50), (2000, 7)):
+            read(stream, file, start, size)
+        assert len(drops) <= 1
+    assert sorted(one[1:] for one in drops) == [(500, 700), (500, 750), (2000, 2007)]
+
+
+def test_a_file_is_closed_after_its_pages_were_dropped(file, tmp_path, drops):
     other = tmp_path / "other.safetensors"
     other.write_bytes(bytes(100))
-    names = []
-
-    def drop_late(fd, *_):
-        time.sleep(0.05)
-        names.append(Path(f"/proc/self/fd/{fd}").readlink().name)
-
-    monkeypatch.setattr(os, "posix_fadvise", drop_late)
-    with WeightStream(200, CPU) as stream:
+    with WeightStream(400, CPU) as stream:
         read(stream, file)
+        read(stream, file, 100, 50)
         read(stream, other)
-    assert names == [file.name, other.name]
+        read(stream, file, 400)
+    name = file.name
+    assert drops == [
+        (name, 0, 100), (name, 0, 150), (other.name, 0, 100), (name, 400, 500)
+    ]  # fmt: skip
 
 
 def test_who_stops_waits_for_one_drop_at_most(file, monkeypatch):
@@ -91,6 +107,7 @@ def test_who_stops_waits_for_one_drop_at_most(file, monkeypatch):
         go_on.wait(WAIT_S)
 
     monkeypatch.setattr(os, "posix_fadvise", drop_slowly)
+    monkeypatch.setattr(page_cache, "BYTES_AT_ONCE", 100)
     stream = WeightStream(1000, CPU)
     for start in range(0, 1000, 100):
         read(stream, file, start)
