@@ -117,10 +117,11 @@ def draw(spec: TensorSpec, layout: str, device: str) -> dict[str, torch.Tensor]:
 
 
 def sync(folder: Path) -> None:
-    """Have the files on the disk, so that loading them does not wait for what writing left."""
+    """Have the files on the disk, as if they lay there for long: then loading drops their pages."""
     for path in folder.glob("*.safetensors"):
         with path.open("rb") as file:
             os.fsync(file.fileno())
+        os.utime(path, (0, 0))
 
 
 def drop(folder: Path) -> None:
@@ -248,7 +249,7 @@ def main() -> None:
     )
     parser.add_argument("--times", type=int, default=2, help="loads")
     parser.add_argument("--cold", action="store_true", help="load from the disk, too")
-    parser.add_argument("--fresh", action="store_true", help="load before all is on the disk")
+    parser.add_argument("--fresh", action="store_true", help="load files as they were just written")
     args = parser.parse_args()
     folder = args.folder or Path(tempfile.mkdtemp())
     try:

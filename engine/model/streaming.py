@@ -117,8 +117,7 @@ class WeightStream:
         view = memoryview(cast("Any", out.numpy()))
         offset = stored.offset + start
         try:
-            fd = self._open(stored.path)
-            self._read(fd, offset, view)
+            self._read(self._open(stored.path), offset, view)
         except EOFError:
             raise CheckpointError(
                 f"{stored.path} ended while '{stored.name[:200]}' was read.",
@@ -128,7 +127,7 @@ class WeightStream:
             raise CheckpointError(
                 f"{stored.path} does not read: {problem.strerror}.", "Check the disk."
             ) from None
-        self._dropper.drop(fd, offset, offset + len(view))
+        self._dropper.drop(offset, offset + len(view))
         self._count(stored.path, len(view))
 
     def _read(self, fd: int, offset: int, view: memoryview) -> None:
@@ -155,12 +154,13 @@ class WeightStream:
         if self._file is None or path != self._path:
             self._finish()
             self._file, self._path = open_plain(path), path
+            self._dropper.begin(self._file.fileno())
         return self._file.fileno()
 
     def _finish(self) -> None:
         """Close the file, nothing of it in the page cache."""
         if self._file is not None:
-            self._dropper.finish(self._file.fileno())
+            self._dropper.finish()
             self._file.close()
         self._file = self._path = None
 

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -23,11 +24,16 @@ CPU = torch.device("cpu")
 WAIT_S = 20
 
 
+def lies_there_for_long(path: Path) -> Path:
+    os.utime(path, (0, time.time() - 2 * page_cache.WRITTEN_OUT_S))
+    return path
+
+
 @pytest.fixture(scope="module")
 def file(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("bytes") / "some.safetensors"
     path.write_bytes(torch.randint(0, 256, (5000,), dtype=torch.uint8).numpy().tobytes())
-    return path
+    return lies_there_for_long(path)
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +93,7 @@ def test_small_pieces_leave_the_page_cache_with_what_follows_or_at_the_end(file,
 def test_a_file_is_closed_after_its_pages_were_dropped(file, tmp_path, drops):
     other = tmp_path / "other.safetensors"
     other.write_bytes(bytes(100))
+    lies_there_for_long(other)
     with WeightStream(400, CPU) as stream:
         read(stream, file)
         read(stream, file, 100, 50)
@@ -98,8 +105,17 @@ def test_a_file_is_closed_after_its_pages_were_dropped(file, tmp_path, drops):
     ]  # fmt: skip
 
 
+def test_a_file_that_was_just_written_stays_in_the_page_cache(file, tmp_path, drops):
+    """Its pages are not on the disk: dropping them would write them first."""
+    new = tmp_path / "new.safetensors"
+    new.write_bytes(file.read_bytes())
+    with WeightStream(200, CPU) as stream:
+        read(stream, new)
+        read(stream, file)
+    assert drops == [(file.name, 0, 100)]
+
+
 def test_who_stops_waits_for_one_drop_at_most(file, monkeypatch):
-    """A file that was just written is written out before its pages go."""
     dropped, go_on = [], threading.Event()
 
     def drop_slowly(*call):
