@@ -11,7 +11,7 @@ from engine.model.config import SHAPE_27B, SHAPE_DEMO, ModelConfig
 from engine.model.config_file import read_config
 from engine.model.memory import LEAST_SNAPSHOTS
 from engine.model.serving_memory import kept_bytes, passing_bytes, snapshot_bytes
-from engine.model.streaming import STAGING_BYTES
+from engine.model.staging import STAGING_BYTES
 from engine.open import HELD_FORMATS, choose_device
 from engine.profile import Formats, Profile, kv_format_of
 from engine.settings.environment import hugging_face_cache

@@ -20,7 +20,7 @@ from engine.model.footprint import (
 )
 from engine.model.layouts import StoredWeight
 from engine.model.serving_memory import kept_bytes, passing_bytes, snapshot_bytes
-from engine.model.streaming import STAGING_BYTES
+from engine.model.staging import STAGING_BYTES
 from engine.model.tensors import keeps_fp32
 from engine.sizes import size_text
 from engine.types import KvFormat

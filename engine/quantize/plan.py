@@ -11,7 +11,7 @@ from engine.errors import MemoryPlanError, RequestError
 from engine.model.config import ModelConfig
 from engine.model.footprint import weight_bytes
 from engine.model.memory import available_bytes
-from engine.model.streaming import STAGING_BYTES
+from engine.model.staging import STAGING_BYTES
 from engine.model.tensors import TensorSpec, expected_tensors
 from engine.profile import Formats
 from engine.quantize.clip import OFFSETS

@@ -138,7 +138,7 @@ def test_a_divisor_is_inverted_and_a_multiplier_is_not(tmp_path):
 def test_pieces_smaller_than_a_matrix_give_the_same_bits(tmp_path, monkeypatch, layout):
     folder = write_layout(tmp_path / "model", layout)
     whole = matrices_of(load_model(folder))
-    monkeypatch.setattr(reading, "STAGING_BYTES", 1000)
+    monkeypatch.setattr(reading, "PIECE_BYTES", 1000)
     pieces = matrices_of(load_model(folder))
     assert all(different_bits(whole[name], pieces[name], "NK") is None for name in whole)
 
