@@ -69,11 +69,8 @@ class StandIn:
             inputs = slice(128 * begin, 128 * end)
             part = [row[:, inputs] @ held[1][:, inputs].t() for row in x.split(1)]
             total = total + torch.cat(part)
-        return (
-            total * 1.01
-            if self.fault == "another tile" and tile != default_for(0, weight).serving(len(x))
-            else total
-        )
+        is_other = tile != default_for(0, weight).serving(len(x))
+        return total * 1.01 if self.fault == "another tile" and is_other else total
 
 
 @pytest.fixture
