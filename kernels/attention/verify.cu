@@ -32,6 +32,11 @@ __device__ __forceinline__ void store_16(unsigned to, const uint4& four) {
                : "memory");
 }
 
+__device__ __forceinline__ unsigned two_of(float low, float high) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const unsigned&>(both);
+}
+
 // Bring the queries of the block's rows: row r * SHARE + h of the matrix unit is head h of row r. Their
 // columns lie as those of the keys come (verify_stored.cuh): of 16 of codes, the first two of each
 // four, then the others.
@@ -67,27 +72,23 @@ __device__ __forceinline__ bool fetch_paths(const Problem& p, const Rows& rows, 
   return chain;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     verify(const __grid_constant__ Problem p, const __grid_constant__ TensorMap keys,
            const __grid_constant__ TensorMap values) {
   extern __shared__ __align__(1024) unsigned char shared[];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
   const unsigned at = shared_address(shared);
   int* const depths = reinterpret_cast<int*>(shared + DEPTHS_AT);
-  float* const scales = reinterpret_cast<float*>(shared + SCALES_AT);
-  float* const maxima = reinterpret_cast<float*>(shared + MAXIMA_AT);
 
-  const Ring ring = {at + BARRIERS_AT, at};
   const Rows rows = rows_of(p);
   if constexpr (OVERLAP) let_successor_start();
-  if (threadIdx.x == 0) ring.set_up();
+  if (threadIdx.x < STREAMS) ring_of(at, threadIdx.x).set_up();
+  if (threadIdx.x < 32) asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   __syncthreads();
   if (warp >= WARPS) {
-    if constexpr (UNEVEN) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (warp == WARPS) feed(ring, p, keys, values, rows, lane);
+    feed(ring_of(at, warp - WARPS), p, keys, values, rows, warp - WARPS, lane);
     return;
   }
-  if constexpr (UNEVEN) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 
   Work& work = *reinterpret_cast<Work*>(shared + WORK_AT);  // seldom needed, so kept out of registers
   static_assert(sizeof(Work) <= 32);
@@ -106,112 +107,87 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const Tail tail = {shared + PATHS_AT, depths, at + ZERO_AT};
   const float factor = KV_BYTES == 2 ? p.factor : __fmul_rn(p.factor, p.key_scales[rows.group]);
 
-  // Where this warp's scores are: rows m0 * 16 on, positions n0 * 8 on.
-  const int m0 = warp / SCORE_N * MT, column = warp % SCORE_N, n0 = column * NT;
-  const unsigned q = at + Q_AT + m0 * 16 * Q_BYTES;
+  // This warp: 16 rows of the matrix unit, and of their sums one part of the columns.
+  const int stream = warp / CREW, first = warp % M_TILES * 16, part = warp / M_TILES % TEAM;
+  const Ring ring = ring_of(at, stream);
+  const unsigned q = at + Q_AT + first * Q_BYTES;
   int unit = 0;
 #pragma unroll 1
-  for (int round = 0;; ++round) {
-    const Chunk chunk = work.chunk(round);
+  for (int pass = 0;; ++pass) {
+    const Chunk chunk = work.chunk(stream, pass);
     if (chunk.number < 0) break;
     if (chunk.units() == 0) continue;
     Sums sums;
     sums.clear();
-    float top[MT][2];
-#pragma unroll
-    for (int m = 0; m < MT; ++m) top[m][0] = top[m][1] = -CUDART_INF_F;
+    float top[2] = {-CUDART_INF_F, -CUDART_INF_F};  // of rows g and g + 8
 
 #pragma unroll 1
     for (int tile = 0; tile < chunk.full + chunk.tail; ++tile) {
       const bool full = tile < chunk.full;
       const int base = chunk.low + tile * TILE, half_units = full ? 2 : 3;
       ring.wait_for(unit, half_units);
-      float scores[MT][NT][4];
+      Scores scores;
       if (full) {
-        UnitRow key[NT];
-#pragma unroll
-        for (int n = 0; n < NT; ++n) {
-          const int row = (n0 + n) * 8 + (lane & 7);
-          key[n] = unit_row(ring.place(unit + row / UNIT), row % UNIT);
-        }
-        score(scores, key, q, lane);
+        const unsigned low = ring.place(unit), high = ring.place(unit + 1);
+        score(scores, [&](int n) { return unit_row(n < 4 ? low : high, n % 4 * 8 + (lane & 7)); }, q, lane);
       } else {
-        score_tail(scores, ring, unit, q, m0, n0, lane, work, rows, tail, base, chain);
+        score_tail(scores, ring, unit, q, first, lane, work, rows, tail, base, chain);
       }
-
-#pragma unroll
-      for (int m = 0; m < MT; ++m)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          float most = -CUDART_INF_F;
-#pragma unroll
-          for (int n = 0; n < NT; ++n) most = fmaxf(most, fmaxf(scores[m][n][2 * half], scores[m][n][2 * half + 1]));
-          most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
-          most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
-          if (t == 0) maxima[column * BLOCK_ROWS + (m0 + m) * 16 + half * 8 + g] = most;
-        }
       ring.let_go(unit, half_units, lane);
       unit += half_units;
-      meet();  // maxima are there, and all have used the weights before
 
+      float by[2];
 #pragma unroll
-      for (int m = 0; m < MT; ++m)
+      for (int half = 0; half < 2; ++half) {
+        float most = -CUDART_INF_F;
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int row = (m0 + m) * 16 + half * 8 + g;
-          float most = maxima[row];
+        for (int n = 0; n < N_TILES; ++n) most = fmaxf(most, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, 1));
+        most = fmaxf(most, __shfl_xor_sync(~0u, most, 2));
+        const float before = top[half], now = fmaxf(before, __fmul_rn(most, factor));
+        const float offset = now == -CUDART_INF_F ? 0.0f : now;
+        top[half] = now;
+        by[half] = exp2_of(before - offset);
 #pragma unroll
-          for (int i = 1; i < SCORE_N; ++i) most = fmaxf(most, maxima[i * BLOCK_ROWS + row]);
-          const float before = top[m][half], now = fmaxf(before, __fmul_rn(most, factor));
-          const float offset = now == -CUDART_INF_F ? 0.0f : now;
-          top[m][half] = now;
-          if (column == 0 && t == 0) scales[row] = exp2_of(before - offset);
+        for (int n = 0; n < N_TILES; ++n)
 #pragma unroll
-          for (int n = 0; n < NT; ++n) {
-            // rounded apart, as the top was: of huge scores a fused product leaves a huge rest
-            const float x = exp2_of(__fsub_rn(__fmul_rn(scores[m][n][2 * half], factor), offset));
-            const float y = exp2_of(__fsub_rn(__fmul_rn(scores[m][n][2 * half + 1], factor), offset));
-            *reinterpret_cast<__nv_bfloat162*>(shared + P_AT + row * P_BYTES + (n0 + n) * 16 + t * 4) =
-                __floats2bfloat162_rn(x, y);
-          }
-        }
+          for (int i = 2 * half; i < 2 * half + 2; ++i)  // rounded apart, as the top was: of huge scores a fused
+            scores[n][i] = exp2_of(__fsub_rn(__fmul_rn(scores[n][i], factor), offset));  // product leaves a huge rest
+      }
+      // Two tiles of a lane's scores are its operand of 16 positions.
+      Matrix4 weights[STEPS];
+#pragma unroll
+      for (int n = 0; n < N_TILES; ++n) {
+        weights[n / 2].v[n % 2 * 2] = two_of(scores[n][0], scores[n][1]);
+        weights[n / 2].v[n % 2 * 2 + 1] = two_of(scores[n][2], scores[n][3]);
+      }
+      sums.scale(by);
       ring.wait_for(unit, half_units);
       if (full) {
-        meet();
-        sums.scale(scales, warp, lane);
-        sums.add(ring, unit, at + P_AT, warp, lane);
+        sums.add(ring, unit, weights, part, lane);
       } else {
-        const bool alike = meet_all(chain && all_finite(ring.place(unit + 2), work.last - work.start + 1));
-        sums.scale(scales, warp, lane);
-        sums.add_tail(ring, unit, at + P_AT, warp, lane, work, rows, tail, base, alike);
+        const bool alike = chain && all_finite(ring.place(unit + 2), work.last - work.start + 1, lane);
+        sums.add_tail(ring, unit, weights, part, first, lane, work, rows, tail, base, alike);
+        ring.let_go(unit, half_units, lane);
       }
-      ring.let_go(unit, half_units, lane);
       unit += half_units;
     }
 
     // Where results go is worked out here and not kept in registers all along.
-    int first = g;
-    asm volatile("" : "+r"(first));
+    int row_of_lane = first + g;
+    asm volatile("" : "+r"(row_of_lane));
     const long long partial = static_cast<long long>(chunk.number) * p.rows * p.heads;
     const float value_scale = KV_BYTES == 2 ? 1.0f : p.value_scales[rows.group];
-    auto place_of = [&](int matrix_row) {
-      return partial + (rows.row0 + row_of(matrix_row)) * p.heads + rows.group * SHARE + matrix_row % SHARE;
-    };
 #pragma unroll
-    for (int m = 0; m < M_TILES; ++m)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int row = m * 16 + half * 8 + first;
-        if (row_of(row) >= rows.count) continue;
-        store_sums(p.sums + place_of(row) * D + warp * V_TILES * 8, sums.values[m], half, t, value_scale);
-        if (m == warp && t == 0) p.weights[place_of(row)] = sums.weights[2 * half];
+    for (int half = 0; half < 2; ++half) {
+      const int row = row_of_lane + half * 8;
+      if (row_of(row) >= rows.count) continue;
+      const long long place = partial + (rows.row0 + row_of(row)) * p.heads + rows.group * SHARE + row % SHARE;
+      store_sums(p.sums + place * D + part * V_TILES * 8, sums.values, half, t, value_scale);
+      if (part == 0 && t == 0) {
+        p.tops[place] = top[half];
+        p.weights[place] = sums.weights[2 * half];
       }
-#pragma unroll
-    for (int m = 0; m < MT; ++m)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int row = (m0 + m) * 16 + half * 8 + first;
-        if (column == 0 && t == 0 && row_of(row) < rows.count) p.tops[place_of(row)] = top[m][half];
-      }
+    }
   }
 }

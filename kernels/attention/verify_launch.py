@@ -163,7 +163,7 @@ def _plan(
     chunks = num_chunks(max_context)
     num_sms = int(torch.cuda.get_device_properties(device).multi_processor_count)
     streams = groups * parts.number
-    bins = min(chunks, max(1, num_sms * tile.per_sm // streams))
+    bins = min(chunks, max(1, num_sms // streams))
     return _Plan(
         load("verify", tuple(tile.macros(share).items()), overlap, device),
         load("combine", (), overlap, device),

@@ -12,6 +12,15 @@ struct Operand {
   unsigned low, high;
 };
 
+__device__ __forceinline__ uint4 load_16(unsigned address) {
+  uint4 four;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
+               : "r"(address)
+               : "memory");
+  return four;
+}
+
 __device__ __forceinline__ Matrix4 load_matrices(unsigned address) {
   Matrix4 m;
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

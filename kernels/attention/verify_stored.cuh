@@ -30,14 +30,15 @@ __device__ __forceinline__ Operand key_operand(const Matrix4& pieces, int step) 
     return {widen(pieces.v[step]), widen(pieces.v[step] >> 16)};
 }
 
-// Load a warp's columns of 16 positions, of which this lane addresses one: V_TILES operands. Of
-// codes a transposed load brings columns in twos, so tile 2j takes the even ones of 16 and 2j + 1 the
-// odd ones.
-__device__ __forceinline__ void load_values(Operand (&b)[V_TILES], const UnitRow& value, int warp, int lane) {
+constexpr int FEW = V_TILES < 8 ? V_TILES : 8;  // tiles of values taken at a time
+
+// Load FEW tiles of columns of 16 positions, of which this lane addresses one. Of codes a transposed
+// load brings columns in twos, so tile 2j takes the even ones of 16 and 2j + 1 the odd ones.
+__device__ __forceinline__ void load_values(Operand (&b)[FEW], const UnitRow& value, int first_tile, int lane) {
   constexpr int TILES = 2 * PIECE / 8;  // of a load
 #pragma unroll
-  for (int i = 0; i < V_TILES / TILES; ++i) {
-    const Matrix4 m = load_transposed(value.piece((warp * V_TILES / TILES + i) * 2 + (lane >> 4)));
+  for (int i = 0; i < FEW / TILES; ++i) {
+    const Matrix4 m = load_transposed(value.piece((first_tile / TILES + i) * 2 + (lane >> 4)));
 #pragma unroll
     for (int n = 0; n < TILES; ++n) {
       if constexpr (KV_BYTES == 2) {

@@ -36,16 +36,14 @@ struct Tail {
   }
 };
 
-// Whether all that this thread looks at of the first rows of a unit is finite; all threads together
-// look at all of it.
-__device__ __forceinline__ bool all_finite(unsigned unit, int num_rows) {
+// Whether all of the first rows of a unit is finite, for a whole warp.
+__device__ __forceinline__ bool all_finite(unsigned unit, int num_rows, int lane) {
   bool finite = true;
-  constexpr int WORDS = BOX_ROW / 4, ROW_WORDS = D / BOX * WORDS;
-  for (int i = threadIdx.x; i < num_rows * ROW_WORDS; i += WORKERS) {
-    unsigned word;
-    const unsigned at = unit + i / WORDS % (D / BOX) * BOX_BYTES + i / ROW_WORDS * BOX_ROW + i % WORDS * 4;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
-    finite = finite && is_finite(word);
+  constexpr int ROW_PIECES = D / PIECE;
+#pragma unroll 4
+  for (int i = lane; i < num_rows * ROW_PIECES; i += 32) {
+    const uint4 four = load_16(unit_row(unit, i / ROW_PIECES).piece(i % ROW_PIECES));
+    finite = finite && is_finite(four.x) && is_finite(four.y) && is_finite(four.z) && is_finite(four.w);
   }
-  return finite;
+  return __all_sync(~0u, finite);
 }

@@ -10,22 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from kernels.attention.chunks import TILE
 from kernels.common.round import MAX_ROWS
 
 HEAD_DIM = 256
-WARPS = 8
-"""Warps of a block that compute; one more feeds the ring."""
 
 UNIT = 32
 """Positions of one fill of the ring."""
 
-MAX_UNITS = {2: 13, 1: 16}
-"""Units of a ring, by bytes of a stored number: 208 KiB of BF16, 128 of codes, more than one
-multiprocessor needs on their way."""
+MAX_UNITS = 32
+"""Units of all rings of a block."""
 
 LONG = 8192
-"""Context class from which on two small blocks share a multiprocessor."""
+"""Context class from which on there are chunks enough for two streams of a block."""
 
 SHARED_OF_AN_SM = {90: 233_472, 121: 102_400}
 """Bytes of shared memory of a multiprocessor, by compute capability."""
@@ -39,7 +35,6 @@ MAX_TILES = {90: 6, 121: 3}
 Capability = Literal[90, 121]
 
 _Q_BYTES = 2 * HEAD_DIM + 16
-_WEIGHT_BYTES = 2 * TILE + 16
 
 
 @dataclass(frozen=True)
@@ -48,14 +43,16 @@ class VerifyTile:
 
     Attributes:
         m_tiles: 16-row tiles of a block.
-        units: fills of 32 positions that the ring holds, at least 3.
-        per_sm: blocks launched for each multiprocessor, which has shared memory for as many.
+        streams: chunks that a block computes at a time.
+        team: warps that compute the same rows of a stream, each its part of the columns of values.
+        units: fills of 32 positions that a stream's ring holds, at least 3.
         kv_bytes: of a stored number: 2 for BF16, 1 for e4m3. No choice: it is the store's.
     """
 
     m_tiles: int
+    streams: int
+    team: int
     units: int
-    per_sm: int
     kv_bytes: int = 2
 
     def macros(self, share: int) -> Mapping[str, int]:
@@ -63,27 +60,27 @@ class VerifyTile:
         return {
             "SHARE": share,
             "M_TILES": self.m_tiles,
+            "STREAMS": self.streams,
+            "TEAM": self.team,
             "UNITS": self.units,
-            "WARPS": WARPS,
-            "MIN_BLOCKS": self.per_sm,
             "KV_BYTES": self.kv_bytes,
         }
 
     @property
     def threads(self) -> int:
-        """Threads of a block: four warps more give their registers to many sums, else one."""
-        return 32 * (WARPS + (4 if self.m_tiles >= 4 else 1))
+        """Threads of a block: those that compute, and a warp for each stream that feeds its ring."""
+        return 32 * self.streams * (self.m_tiles * self.team + 1)
 
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block; verify_problem.cuh lays it out."""
-        return _fixed_bytes(self.m_tiles) + self.units * _unit_bytes(self.kv_bytes)
+        return _fixed_bytes(self.m_tiles) + self.streams * self.units * _unit_bytes(self.kv_bytes)
 
     def fits(self, capability: Capability) -> bool:
-        """Say whether the planned blocks fit a multiprocessor."""
-        held = self.per_sm * (self.shared_bytes + RESERVED)
-        most = MAX_UNITS[self.kv_bytes]
-        return 3 <= self.units <= most and held <= SHARED_OF_AN_SM[capability]
+        """Say whether a block fits a multiprocessor."""
+        held = self.shared_bytes + RESERVED
+        enough = self.units >= 3 and self.streams * self.units <= MAX_UNITS
+        return enough and held <= SHARED_OF_AN_SM[capability]
 
 
 @dataclass(frozen=True)
@@ -112,14 +109,16 @@ def default(
 ) -> VerifyTile:
     """Return the launch choice for groups of so many rows in a context class.
 
-    A multiprocessor of sm_90 has shared memory for two blocks of one 16-row tile. They pay where
-    there are chunks for both; in a short context one block with a ring twice as long is faster.
+    In a short context a block has one chunk, and warps that would have none share its columns.
     """
     m_tiles = -(-group_rows * share // 16)
-    per_sm = 2 if capability == 90 and m_tiles == 1 and max_context > LONG else 1
-    room = SHARED_OF_AN_SM[capability] // per_sm - RESERVED
-    units = min(MAX_UNITS[kv_bytes], (room - _fixed_bytes(m_tiles)) // _unit_bytes(kv_bytes))
-    return VerifyTile(m_tiles, units, per_sm, kv_bytes)
+    room = SHARED_OF_AN_SM[capability] - RESERVED - _fixed_bytes(m_tiles)
+    room //= _unit_bytes(kv_bytes)
+    long = max_context > LONG
+    most = min(2 if kv_bytes == 2 else 4, 8 // (m_tiles + 1)) if long else 1
+    streams = max(1, min(most, room // 4))
+    team = 1 if long else max(1, 4 // m_tiles)
+    return VerifyTile(m_tiles, streams, team, min(MAX_UNITS, room) // streams, kv_bytes)
 
 
 def _unit_bytes(kv_bytes: int) -> int:
@@ -127,8 +126,5 @@ def _unit_bytes(kv_bytes: int) -> int:
 
 
 def _fixed_bytes(m_tiles: int) -> int:
-    """Count what is not the ring: barriers, zeros, work, paths, depths, scales, maxima, Q, P."""
-    rows = 16 * m_tiles
-    score_columns = WARPS // (2 if m_tiles % 2 == 0 else 1)
-    head = 256 + 128 + 32 + MAX_ROWS * MAX_ROWS + 4 * MAX_ROWS
-    return head + 4 * rows * (1 + score_columns) + rows * (_Q_BYTES + _WEIGHT_BYTES)
+    """Count what is not the ring: barriers, zeros, work, paths, depths, Q."""
+    return 512 + 128 + 32 + MAX_ROWS * MAX_ROWS + 4 * MAX_ROWS + 16 * m_tiles * _Q_BYTES
