@@ -10,7 +10,8 @@
 #include "chunks.cuh"
 
 constexpr int D = 256;
-constexpr int STRANDS = 8, QUADS = D / 4, THREADS = STRANDS * QUADS, AHEAD = 2;
+constexpr int STRANDS = 8, QUADS = D / 4, THREADS = STRANDS * QUADS;
+constexpr int AHEAD = 12;  // partial results of a strand asked for at a time
 
 struct Problem {
   const float* sums;          // [chunks, T * H, D]
@@ -34,10 +35,6 @@ __device__ __forceinline__ void add_scaled(float4& sum, float scale, const float
   sum.y = __fmaf_rn(scale, more.y, sum.y);
   sum.z = __fmaf_rn(scale, more.z, sum.z);
   sum.w = __fmaf_rn(scale, more.w, sum.w);
-}
-
-__device__ __forceinline__ float4 load(const float* sums, long long rows) {
-  return *reinterpret_cast<const float4*>(sums + rows * D);
 }
 
 // bf16(attention) times bf16(sigmoid(gate)), rounded.
@@ -65,8 +62,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) combine(const __grid_const
   // All loads that need no other's result go out together; what lies beyond the row is not used.
   const float* const mine = p.sums + blockIdx.x * static_cast<long long>(D) + column;
   float4 ahead[AHEAD];
+  auto ask = [&](int first) {
 #pragma unroll
-  for (int i = 0; i < AHEAD; ++i) ahead[i] = load(mine, min(strand + i * STRANDS, p.chunks - 1) * step);
+    for (int i = 0; i < AHEAD; ++i)
+      if (first + i * STRANDS < p.chunks)
+        ahead[i] = *reinterpret_cast<const float4*>(mine + (first + i * STRANDS) * step * D);
+  };
+  ask(strand);
+  const __nv_bfloat16* const gate =
+      p.gate + static_cast<long long>(row) * p.gate_stride + head * static_cast<long long>(p.gate_head_stride) + column;
+  __nv_bfloat16 gates[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (strand == 0) gates[i] = gate[i];
   float most = -CUDART_INF_F;
   const int position = *p.start + p.depths[row];
   const int reached = chunk_of(position) + 1, count = min(reached, p.chunks);
@@ -86,20 +94,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) combine(const __grid_const
 
   float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
   float weight = 0.0f;
+#pragma unroll 1
+  for (int first = strand;; ask(first)) {
 #pragma unroll
-  for (int i = 0; i < AHEAD; ++i) {
-    const int chunk = strand + i * STRANDS;
-    if (chunk < count) {
-      const float scale = exp2_of(scales[chunk] - most);
-      add_scaled(sum, scale, ahead[i]);
-      weight = __fmaf_rn(scale, weights[chunk], weight);
+    for (int i = 0; i < AHEAD; ++i) {
+      const int chunk = first + i * STRANDS;
+      if (chunk < count) {
+        const float scale = exp2_of(scales[chunk] - most);
+        add_scaled(sum, scale, ahead[i]);
+        weight = __fmaf_rn(scale, weights[chunk], weight);
+      }
     }
-  }
-#pragma unroll 4
-  for (int chunk = strand + AHEAD * STRANDS; chunk < count; chunk += STRANDS) {
-    const float scale = exp2_of(scales[chunk] - most);
-    add_scaled(sum, scale, load(mine, chunk * step));
-    weight = __fmaf_rn(scale, weights[chunk], weight);
+    first += AHEAD * STRANDS;
+    if (first >= count) break;
   }
   strands[threadIdx.x] = sum;
   if (quad == 0) strand_weights[strand] = weight;
@@ -112,11 +119,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) combine(const __grid_const
     weight = __fadd_rn(weight, strand_weights[i]);
   }
   if (reached > p.chunks) weight = CUDART_NAN_F;  // the context outgrew the launch: never a quiet answer
-  const __nv_bfloat16* const gate =
-      p.gate + static_cast<long long>(row) * p.gate_stride + head * static_cast<long long>(p.gate_head_stride) + column;
   __nv_bfloat16* const out = p.out + static_cast<long long>(row) * p.out_stride + head * D + column;
-  out[0] = gated(sum.x, weight, gate[0]);
-  out[1] = gated(sum.y, weight, gate[1]);
-  out[2] = gated(sum.z, weight, gate[2]);
-  out[3] = gated(sum.w, weight, gate[3]);
+  out[0] = gated(sum.x, weight, gates[0]);
+  out[1] = gated(sum.y, weight, gates[1]);
+  out[2] = gated(sum.z, weight, gates[2]);
+  out[3] = gated(sum.w, weight, gates[3]);
 }

@@ -20,6 +20,9 @@
 #include "verify_ring.cuh"
 #include "verify_scores.cuh"
 #include "verify_values.cuh"
+#if WIDE
+#include "verify_wide.cuh"
+#endif
 #include "verify_work.cuh"
 
 // Copy 16 bytes to shared memory, or zeros, without a register.
@@ -48,14 +51,14 @@ __device__ __forceinline__ void fetch_queries(const Problem& p, const Rows& rows
     const bool there = row_of(row) < rows.count;
     const __nv_bfloat16* const from = p.q + static_cast<long long>(rows.row0 + (there ? row_of(row) : 0)) * p.q_stride +
                                       (rows.group * SHARE + row % SHARE) * D + column;
-    const unsigned to = q + row * Q_BYTES + column * 2;
+    const UnitRow to_row = {q + row * BOX_ROW, Q_BOX_BYTES, row & 7};
     if constexpr (KV_BYTES == 2) {
-      copy_16(to, from, there);
+      copy_16(to_row.piece(column / 8), from, there);
     } else {
       const uint4 none = {0, 0, 0, 0}, *const both = reinterpret_cast<const uint4*>(from);
       const uint4 a = there ? both[0] : none, b = there ? both[1] : none;
-      store_16(to, {a.x, a.z, b.x, b.z});
-      store_16(to + 16, {a.y, a.w, b.y, b.w});
+      store_16(to_row.piece(column / 8), {a.x, a.z, b.x, b.z});
+      store_16(to_row.piece(column / 8 + 1), {a.y, a.w, b.y, b.w});
     }
   }
 }
@@ -86,9 +89,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   if (threadIdx.x < 32) asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   __syncthreads();
   if (warp >= WARPS) {
-    feed(ring_of(at, warp - WARPS), p, keys, values, rows, warp - WARPS, lane);
+    if constexpr (UNEVEN) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    if (warp < WARPS + STREAMS) feed(ring_of(at, warp - WARPS), p, keys, values, rows, warp - WARPS, lane);
     return;
   }
+  if constexpr (UNEVEN) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 
   Work& work = *reinterpret_cast<Work*>(shared + WORK_AT);  // seldom needed, so kept out of registers
   static_assert(sizeof(Work) <= 32);
@@ -103,6 +108,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     reinterpret_cast<int*>(shared + ZERO_AT)[threadIdx.x] = 0;
   }
   asm volatile("cp.async.wait_all;" ::: "memory");
+  if constexpr (WIDE) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   const bool chain = meet_all(in_order);
   const Tail tail = {shared + PATHS_AT, depths, at + ZERO_AT};
   const float factor = KV_BYTES == 2 ? p.factor : __fmul_rn(p.factor, p.key_scales[rows.group]);
@@ -110,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   // This warp: 16 rows of the matrix unit, and of their sums one part of the columns.
   const int stream = warp / CREW, first = warp % M_TILES * 16, part = warp / M_TILES % TEAM;
   const Ring ring = ring_of(at, stream);
-  const unsigned q = at + Q_AT + first * Q_BYTES;
+  const UnitRow q = query_row(at + Q_AT, first, lane);
   int unit = 0;
 #pragma unroll 1
   for (int pass = 0;; ++pass) {
@@ -129,7 +135,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       Scores scores;
       if (full) {
         const unsigned low = ring.place(unit), high = ring.place(unit + 1);
-        score(scores, [&](int n) { return unit_row(n < 4 ? low : high, n % 4 * 8 + (lane & 7)); }, q, lane);
+#if WIDE
+        score_wide(scores, at + Q_AT + first / 64 * 64 * BOX_ROW, low, high);
+#else
+        score<N_TILES>(scores, [&](int n) { return unit_row(n < 4 ? low : high, n % 4 * 8 + (lane & 7)); }, q, lane);
+#endif
       } else {
         score_tail(scores, ring, unit, q, first, lane, work, rows, tail, base, chain);
       }
@@ -164,7 +174,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       sums.scale(by);
       ring.wait_for(unit, half_units);
       if (full) {
+#if WIDE
+        add_wide(sums, ring, unit, weights, lane);
+#else
         sums.add(ring, unit, weights, part, lane);
+#endif
       } else {
         const bool alike = chain && all_finite(ring.place(unit + 2), work.last - work.start + 1, lane);
         sums.add_tail(ring, unit, weights, part, first, lane, work, rows, tail, base, alike);

@@ -31,6 +31,7 @@ struct Ring {
   }
 
   __device__ __forceinline__ void wait_for(int unit, int count) const {
+#pragma unroll 1
     for (int i = unit; i < unit + count; ++i) wait(filled(i), i / UNITS & 1);
   }
 

@@ -5,29 +5,29 @@
 
 using Scores = float[N_TILES][4];  // of 16 rows; lane (g, t): rows g, g + 8, positions 2t, 2t + 1 of each tile
 
-// A warp's scores, where all its rows have the same keys: key(n) is this lane's row of eight positions.
-template <typename Key>
-__device__ __forceinline__ void score(Scores& scores, const Key& key, unsigned q, int lane) {
+// A warp's scores of COUNT tiles of positions, where all its rows have the same keys: key(n) is this
+// lane's row of the tiles' eight.
+template <int COUNT, typename Key>
+__device__ __forceinline__ void score(float (*scores)[4], const Key& key, const UnitRow& q, int lane) {
 #pragma unroll
-  for (int n = 0; n < N_TILES; ++n)
+  for (int n = 0; n < COUNT; ++n)
     for (int i = 0; i < 4; ++i) scores[n][i] = 0.0f;
-  const unsigned row = operand_address(q, Q_BYTES, lane);
 #pragma unroll
   for (int k = 0; k < D / (4 * PIECE); ++k) {
-    Matrix4 pieces[N_TILES];
+    Matrix4 pieces[COUNT];
 #pragma unroll
-    for (int n = 0; n < N_TILES; ++n) pieces[n] = load_matrices(key(n).piece(k * 4 + (lane >> 3)));
+    for (int n = 0; n < COUNT; ++n) pieces[n] = load_matrices(key(n).piece(k * 4 + (lane >> 3)));
 #pragma unroll
     for (int step = 0; step < KEY_STEPS; ++step) {
-      const Matrix4 a = load_matrices(row + (k * KEY_STEPS + step) * 32);
+      const Matrix4 a = load_matrices(q.piece((k * KEY_STEPS + step) * 2 + (lane >> 4)));
 #pragma unroll
-      for (int n = 0; n < N_TILES; ++n) multiply_add(scores[n], a, key_operand(pieces[n], step));
+      for (int n = 0; n < COUNT; ++n) multiply_add(scores[n], a, key_operand(pieces[n], step));
     }
   }
 }
 
 // Scores of one row's own keys against 16 rows and 8 positions, of which the row's are taken.
-__device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key, unsigned q, int first, int row,
+__device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key, const UnitRow& q, int first, int row,
                                           int lane) {
   float own[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll 2
@@ -35,7 +35,7 @@ __device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key
     const Matrix4 pieces = load_matrices(key.piece(k * 4 + (lane >> 3)));
 #pragma unroll
     for (int step = 0; step < KEY_STEPS; ++step) {
-      const Matrix4 a = load_matrices(operand_address(q, Q_BYTES, lane) + (k * KEY_STEPS + step) * 32);
+      const Matrix4 a = load_matrices(q.piece((k * KEY_STEPS + step) * 2 + (lane >> 4)));
       multiply_add(own, a, key_operand(pieces, step));
     }
   }
@@ -45,13 +45,18 @@ __device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key
 }
 
 // Scores of a tile that own rows reach into, of rows `first` on of the matrix unit.
-__device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int unit, unsigned q, int first, int lane,
-                                           const Work& work, const Rows& rows, const Tail& tail, int base,
+__device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int unit, const UnitRow& q, int first,
+                                           int lane, const Work& work, const Rows& rows, const Tail& tail, int base,
                                            bool chain) {
-  UnitRow key[N_TILES];
+  constexpr int HALF = N_TILES / 2;
 #pragma unroll
-  for (int n = 0; n < N_TILES; ++n) key[n] = tail.find(ring, work, base, n * 8 + (lane & 7), unit, Tail::ALL);
-  score(scores, [&](int n) { return key[n]; }, q, lane);
+  for (int half = 0; half < N_TILES; half += HALF) {
+    UnitRow key[HALF];
+#pragma unroll
+    for (int n = 0; n < HALF; ++n)
+      key[n] = tail.find(ring, work, base, (half + n) * 8 + (lane & 7), unit, Tail::ALL);
+    score<HALF>(scores + half, [&](int n) { return key[n]; }, q, lane);
+  }
 #pragma unroll
   for (int n = 0; n < N_TILES; ++n) {
     const int position = base + n * 8;

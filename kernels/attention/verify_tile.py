@@ -34,7 +34,7 @@ MAX_TILES = {90: 6, 121: 3}
 
 Capability = Literal[90, 121]
 
-_Q_BYTES = 2 * HEAD_DIM + 16
+_Q_BYTES = 2 * HEAD_DIM
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class VerifyTile:
         team: warps that compute the same rows of a stream, each its part of the columns of values.
         units: fills of 32 positions that a stream's ring holds, at least 3.
         kv_bytes: of a stored number: 2 for BF16, 1 for e4m3. No choice: it is the store's.
+        wide: multiply by four warps together, whole tiles of BF16 on sm_90; 16-row tiles in fours.
     """
 
     m_tiles: int
@@ -54,6 +55,7 @@ class VerifyTile:
     team: int
     units: int
     kv_bytes: int = 2
+    wide: bool = False
 
     def macros(self, share: int) -> Mapping[str, int]:
         """Return what verify.cu is compiled with, for `share` query heads a KV head."""
@@ -64,12 +66,14 @@ class VerifyTile:
             "TEAM": self.team,
             "UNITS": self.units,
             "KV_BYTES": self.kv_bytes,
+            "WIDE": int(self.wide),
         }
 
     @property
     def threads(self) -> int:
         """Threads of a block: those that compute, and a warp for each stream that feeds its ring."""
-        return 32 * self.streams * (self.m_tiles * self.team + 1)
+        warps = self.streams * self.m_tiles * self.team
+        return 32 * (warps + (4 if self.wide and warps == 8 else self.streams))
 
     @property
     def shared_bytes(self) -> int:
