@@ -1,4 +1,4 @@
-"""Compile, load and launch verify.cu and combine.cu; `verify.py` has checked the arguments."""
+"""Compile, load and launch verify.cu or verify_codes.cu, and combine.cu; `verify.py` has checked."""
 
 import ctypes
 import math
@@ -163,9 +163,9 @@ def _plan(
     chunks = num_chunks(max_context)
     num_sms = int(torch.cuda.get_device_properties(device).multi_processor_count)
     streams = groups * parts.number
-    bins = min(chunks, max(1, num_sms // streams))
+    bins = min(chunks, max(1, num_sms * tile.per_sm // streams))
     return _Plan(
-        load("verify", tuple(tile.macros(share).items()), overlap, device),
+        load(tile.kernel, tuple(tile.macros(share).items()), overlap, device),
         load("combine", (), overlap, device),
         Launch(bins * streams, tile.threads, tile.shared_bytes, overlap=overlap),
         Launch(
@@ -238,7 +238,7 @@ def cubin(kernel: str, choices: tuple[tuple[str, int], ...], overlap: bool, targ
     """Compile a kernel for a target such as "sm_121a"; needs no GPU.
 
     Args:
-        kernel: "verify", "combine" or "compact", the stem of its source.
+        kernel: "verify", "verify_codes", "combine" or "compact", the stem of its source.
         choices: macros of its tile.
         overlap: start before the previous kernel of the stream has ended.
         target: what to compile for.

@@ -1,47 +1,41 @@
-// What a verify is compiled for, and what a launch of it is told.
+// What a verify is compiled for, what a launch of it is told, and what all its parts use.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <math_constants.h>
 
 // Compile-time choices, by `macros` of verify_tile.py: SHARE (query heads of a KV head), M_TILES (of
-// 16 rows of the matrix unit in a block), STREAMS (of chunks at a time), TEAM (warps that share the
-// columns of a sum), UNITS (of a stream's ring), WIDE (products by four warps together), OVERLAP, none
-// of which changes a bit; and KV_BYTES (of a stored number: 2 for BF16, 1 for e4m3).
+// 16 rows of the matrix unit in a block), STREAMS (of chunks at a time in a block), TEAM (warps that
+// share the columns of a sum), UNITS (of a stream's ring), MIN_BLOCKS, OVERLAP, none of which changes
+// a bit; and KV_BYTES (of a stored number: 2 for BF16 in verify.cu, 1 for e4m3 in verify_codes.cu).
 
-constexpr int D = 256;         // of a head
-constexpr int UNIT = 32;       // slots of one fill of the ring
+constexpr int D = 256;        // of a head
+constexpr int UNIT = 32;      // slots of one fill of the ring
 constexpr int MAX_ROWS = 32;  // rows of a verify
-constexpr int BOX_ROW = 128;   // bytes side by side in a fill, which the engine swizzles in pieces of 16
+constexpr int BOX_ROW = 128;  // bytes side by side in a fill, which the engine swizzles in pieces of 16
 constexpr int BOX = BOX_ROW / KV_BYTES;  // columns of them
 constexpr int PIECE = 16 / KV_BYTES;     // columns of a piece
 constexpr int BOX_BYTES = UNIT * BOX_ROW;
 constexpr int UNIT_BYTES = D / BOX * BOX_BYTES;
-constexpr int CREW = M_TILES * TEAM;   // warps that compute a stream
-constexpr int WARPS = STREAMS * CREW;  // warps that compute; one more for each stream feeds its ring
-constexpr int WORKERS = WARPS * 32;
-// Eight warps with many sums need more registers than twelve can have alike: then those that feed are
-// some of four that give theirs away (setmaxnreg moves registers between groups of four warps).
-constexpr bool UNEVEN = WIDE && WARPS == 8;
-constexpr int THREADS = WORKERS + (UNEVEN ? 4 : STREAMS) * 32;
+constexpr int RING_BYTES = UNITS * UNIT_BYTES;
 constexpr int BLOCK_ROWS = 16 * M_TILES;
 constexpr int Q_BOX_BYTES = BLOCK_ROWS * BOX_ROW;  // 64 columns of the queries, which lie as keys do
-constexpr int N_TILES = 64 / 8;           // 8-position tiles of a warp's scores
-constexpr int V_TILES = D / 8 / TEAM;     // 8-column tiles of a warp's sums of values
-constexpr int RING_BYTES = UNITS * UNIT_BYTES;
+constexpr int CREW = KV_BYTES == 2 ? M_TILES * TEAM : TEAM;  // warps that compute a stream
+constexpr int WARPS = STREAMS * CREW;                        // warps that compute; others feed the rings
+constexpr int WORKERS = WARPS * 32;
 
-// Dynamic shared memory: rings | Q | barriers | zeros | work | paths | depths. `shared_bytes` of
-// verify_tile.py counts the same.
+// Dynamic shared memory: rings | queries | barriers | zeros | work | paths | depths | what is more.
+// `shared_bytes` of verify_tile.py counts the same.
 constexpr int Q_AT = STREAMS * RING_BYTES;
 constexpr int BARRIERS_AT = Q_AT + D / 64 * Q_BOX_BYTES;
 constexpr int ZERO_AT = BARRIERS_AT + 512;
 constexpr int WORK_AT = ZERO_AT + 128;
 constexpr int PATHS_AT = WORK_AT + 32;
 constexpr int DEPTHS_AT = PATHS_AT + MAX_ROWS * MAX_ROWS;
+constexpr int MORE_AT = DEPTHS_AT + MAX_ROWS * 4;
 
 static_assert(KV_BYTES == 1 || KV_BYTES == 2);
-static_assert(UNITS >= 3 && STREAMS * UNITS <= 32 && Q_AT % 1024 == 0);
-static_assert(!WIDE || (KV_BYTES == 2 && M_TILES % 4 == 0 && TEAM == 1));
+static_assert(UNITS >= 3 && STREAMS * UNITS <= 32 && MORE_AT % 16 == 0);
 
 // What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
 struct alignas(64) TensorMap {
@@ -67,7 +61,10 @@ __device__ __forceinline__ unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
 
-// Meet the other threads that compute, and say whether something holds for all.
+// Meet the other threads that compute.
+__device__ __forceinline__ void meet() { asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory"); }
+
+// Meet, and say whether something holds for all.
 __device__ __forceinline__ bool meet_all(bool mine) {
   int all;
   asm volatile(
@@ -91,4 +88,9 @@ __device__ __forceinline__ float exp2_of(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+__device__ __forceinline__ unsigned two_of(float low, float high) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const unsigned&>(both);
 }

@@ -3,6 +3,8 @@
 
 #include "verify_tail.cuh"
 
+constexpr int N_TILES = TILE / 8;  // 8-position tiles
+
 using Scores = float[N_TILES][4];  // of 16 rows; lane (g, t): rows g, g + 8, positions 2t, 2t + 1 of each tile
 
 // A warp's scores of COUNT tiles of positions, where all its rows have the same keys: key(n) is this
@@ -13,15 +15,15 @@ __device__ __forceinline__ void score(float (*scores)[4], const Key& key, const 
   for (int n = 0; n < COUNT; ++n)
     for (int i = 0; i < 4; ++i) scores[n][i] = 0.0f;
 #pragma unroll
-  for (int k = 0; k < D / (4 * PIECE); ++k) {
-    Matrix4 pieces[COUNT];
+  for (int k = 0; k < D / 32; ++k) {
+    Matrix4 a[2];
 #pragma unroll
-    for (int n = 0; n < COUNT; ++n) pieces[n] = load_matrices(key(n).piece(k * 4 + (lane >> 3)));
+    for (int step = 0; step < 2; ++step) a[step] = load_matrices(q.piece(k * 4 + step * 2 + (lane >> 4)));
 #pragma unroll
-    for (int step = 0; step < KEY_STEPS; ++step) {
-      const Matrix4 a = load_matrices(q.piece((k * KEY_STEPS + step) * 2 + (lane >> 4)));
-#pragma unroll
-      for (int n = 0; n < COUNT; ++n) multiply_add(scores[n], a, key_operand(pieces[n], step));
+    for (int n = 0; n < COUNT; ++n) {
+      const Matrix4 b = load_matrices(key(n).piece(k * 4 + (lane >> 3)));
+      multiply_add(scores[n], a[0], {b.v[0], b.v[1]});
+      multiply_add(scores[n], a[1], {b.v[2], b.v[3]});
     }
   }
 }
@@ -31,13 +33,12 @@ __device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key
                                           int lane) {
   float own[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll 2
-  for (int k = 0; k < D / (4 * PIECE); ++k) {
+  for (int k = 0; k < D / 32; ++k) {
     const Matrix4 pieces = load_matrices(key.piece(k * 4 + (lane >> 3)));
 #pragma unroll
-    for (int step = 0; step < KEY_STEPS; ++step) {
-      const Matrix4 a = load_matrices(q.piece((k * KEY_STEPS + step) * 2 + (lane >> 4)));
-      multiply_add(own, a, key_operand(pieces, step));
-    }
+    for (int step = 0; step < 2; ++step)
+      multiply_add(own, load_matrices(q.piece(k * 4 + step * 2 + (lane >> 4))),
+                   {pieces.v[2 * step], pieces.v[2 * step + 1]});
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i)
@@ -54,7 +55,7 @@ __device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int
     UnitRow key[HALF];
 #pragma unroll
     for (int n = 0; n < HALF; ++n)
-      key[n] = tail.find(ring, work, base, (half + n) * 8 + (lane & 7), unit, Tail::ALL);
+      key[n] = tail.find<true>(ring, work, base, (half + n) * 8 + (lane & 7), unit, Tail::ALL);
     score<HALF>(scores + half, [&](int n) { return key[n]; }, q, lane);
   }
 #pragma unroll
@@ -63,7 +64,7 @@ __device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int
     if (!chain && position + 7 >= work.start && position <= work.last) {
 #pragma unroll 1
       for (int row = row_of(first); row <= row_of(first + 15) && row < rows.count; ++row)
-        score_row(scores[n], tail.find(ring, work, base, n * 8 + (lane & 7), unit, row), q, first, row, lane);
+        score_row(scores[n], tail.find<true>(ring, work, base, n * 8 + (lane & 7), unit, row), q, first, row, lane);
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from kernels.attention.chunks import TILE
 from kernels.common.round import MAX_ROWS
 
 HEAD_DIM = 256
@@ -34,7 +35,8 @@ MAX_TILES = {90: 6, 121: 3}
 
 Capability = Literal[90, 121]
 
-_Q_BYTES = 2 * HEAD_DIM
+WARPS_OF_CODES = 8
+"""Warps of a block of verify_codes.cu that compute, all of them together."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,11 @@ class VerifyTile:
 
     Attributes:
         m_tiles: 16-row tiles of a block.
-        streams: chunks that a block computes at a time.
-        team: warps that compute the same rows of a stream, each its part of the columns of values.
+        streams: chunks that a multiprocessor computes at a time: a block's of BF16, of codes each a
+            block's of its own.
+        team: warps that share the columns of the same sums; of codes all eight.
         units: fills of 32 positions that a stream's ring holds, at least 3.
         kv_bytes: of a stored number: 2 for BF16, 1 for e4m3. No choice: it is the store's.
-        wide: multiply by four warps together, whole tiles of BF16 on sm_90; 16-row tiles in fours.
     """
 
     m_tiles: int
@@ -55,36 +57,48 @@ class VerifyTile:
     team: int
     units: int
     kv_bytes: int = 2
-    wide: bool = False
+
+    @property
+    def kernel(self) -> str:
+        """The stem of its source, and its name there."""
+        return "verify" if self.kv_bytes == 2 else "verify_codes"
+
+    @property
+    def per_sm(self) -> int:
+        """Blocks launched for each multiprocessor, which has shared memory for as many."""
+        return 1 if self.kv_bytes == 2 else self.streams
 
     def macros(self, share: int) -> Mapping[str, int]:
-        """Return what verify.cu is compiled with, for `share` query heads a KV head."""
+        """Return what its source is compiled with, for `share` query heads a KV head."""
         return {
             "SHARE": share,
             "M_TILES": self.m_tiles,
-            "STREAMS": self.streams,
+            "STREAMS": self.streams // self.per_sm,
             "TEAM": self.team,
             "UNITS": self.units,
+            "MIN_BLOCKS": self.per_sm,
             "KV_BYTES": self.kv_bytes,
-            "WIDE": int(self.wide),
         }
 
     @property
     def threads(self) -> int:
-        """Threads of a block: those that compute, and a warp for each stream that feeds its ring."""
-        warps = self.streams * self.m_tiles * self.team
-        return 32 * (warps + (4 if self.wide and warps == 8 else self.streams))
+        """Threads of a block: those that compute, and a warp for each ring, or four for many sums."""
+        if self.kv_bytes == 1:
+            return 32 * (WARPS_OF_CODES + (4 if self.m_tiles >= 4 else 1))
+        return 32 * self.streams * (self.m_tiles * self.team + 1)
 
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block; verify_problem.cuh lays it out."""
-        return _fixed_bytes(self.m_tiles) + self.streams * self.units * _unit_bytes(self.kv_bytes)
+        rings = self.streams // self.per_sm * self.units * _unit_bytes(self.kv_bytes)
+        return rings + _fixed_bytes(self.m_tiles, self.kv_bytes)
 
     def fits(self, capability: Capability) -> bool:
-        """Say whether a block fits a multiprocessor."""
-        held = self.shared_bytes + RESERVED
+        """Say whether the planned blocks fit a multiprocessor."""
+        held = self.per_sm * (self.shared_bytes + RESERVED)
         enough = self.units >= 3 and self.streams * self.units <= MAX_UNITS
-        return enough and held <= SHARED_OF_AN_SM[capability]
+        crew = self.team == WARPS_OF_CODES or self.kv_bytes == 2
+        return enough and crew and held <= SHARED_OF_AN_SM[capability]
 
 
 @dataclass(frozen=True)
@@ -113,22 +127,32 @@ def default(
 ) -> VerifyTile:
     """Return the launch choice for groups of so many rows in a context class.
 
-    In a short context a block has one chunk, and warps that would have none share its columns.
+    A long context has chunks enough for two streams of a multiprocessor of sm_90, where their
+    rings and sums find room; in a short one, warps that would have no chunk share columns.
     """
     m_tiles = -(-group_rows * share // 16)
-    room = SHARED_OF_AN_SM[capability] - RESERVED - _fixed_bytes(m_tiles)
-    room //= _unit_bytes(kv_bytes)
-    long = max_context > LONG
-    most = min(2 if kv_bytes == 2 else 4, 8 // (m_tiles + 1)) if long else 1
-    streams = max(1, min(most, room // 4))
-    team = 1 if long else max(1, 4 // m_tiles)
-    return VerifyTile(m_tiles, streams, team, min(MAX_UNITS, room) // streams, kv_bytes)
+    long = max_context > LONG and capability == 90
+    streams = 2 if long and m_tiles <= (3 if kv_bytes == 2 else 1) else 1
+    least = 1 if capability == 90 else 2
+    team = WARPS_OF_CODES if kv_bytes == 1 else max(least, 4 // (m_tiles * streams))
+    blocks = 1 if kv_bytes == 2 else streams
+    room = SHARED_OF_AN_SM[capability] // blocks - RESERVED - _fixed_bytes(m_tiles, kv_bytes)
+    units = room // _unit_bytes(kv_bytes) * blocks // streams
+    return VerifyTile(m_tiles, streams, team, min(units, MAX_UNITS // streams), kv_bytes)
 
 
 def _unit_bytes(kv_bytes: int) -> int:
     return UNIT * HEAD_DIM * kv_bytes
 
 
-def _fixed_bytes(m_tiles: int) -> int:
-    """Count what is not the ring: barriers, zeros, work, paths, depths, Q."""
-    return 512 + 128 + 32 + MAX_ROWS * MAX_ROWS + 4 * MAX_ROWS + 16 * m_tiles * _Q_BYTES
+def _fixed_bytes(m_tiles: int, kv_bytes: int) -> int:
+    """Count what is not a ring: queries, barriers, zeros, work, paths, depths.
+
+    Of codes also scales, maxima and weights, whose rows are padded by 16 bytes.
+    """
+    rows = 16 * m_tiles
+    more = 0
+    if kv_bytes == 1:
+        score_columns = WARPS_OF_CODES // (2 if m_tiles % 2 == 0 else 1)
+        more = rows * (4 * (1 + score_columns) + 2 * TILE + 16)
+    return rows * 2 * HEAD_DIM + 512 + 128 + 32 + MAX_ROWS * MAX_ROWS + 4 * MAX_ROWS + more

@@ -5,7 +5,19 @@
 
 constexpr unsigned ONES = 0x3F803F80;  // two of bf16: the weights' own sum is one more column
 constexpr Operand ONE_COLUMN = {ONES, ONES};
-constexpr int STEPS = TILE / 16;  // instructions over the positions of a tile
+constexpr int STEPS = TILE / 16;       // instructions over the positions of a tile
+constexpr int V_TILES = D / 8 / TEAM;  // 8-column tiles of a warp's sums
+constexpr int FEW = 4;                 // of them loaded at a time
+
+// Load FEW tiles of columns of 16 positions, of which this lane addresses one.
+__device__ __forceinline__ void load_values(Operand (&b)[FEW], const UnitRow& value, int first_tile, int lane) {
+#pragma unroll
+  for (int n = 0; n < FEW; n += 2) {
+    const Matrix4 m = load_transposed(value.piece(first_tile + n + (lane >> 4)));
+    b[n] = {m.v[0], m.v[1]};
+    b[n + 1] = {m.v[2], m.v[3]};
+  }
+}
 
 // What a warp adds up of 16 rows: V_TILES columns, from that of its part on, and the weights.
 struct Sums {
@@ -31,7 +43,7 @@ struct Sums {
     }
   }
 
-  // Add a tile of committed positions, and let go of each of its units when it is used.
+  // Add a tile of committed positions.
   __device__ __forceinline__ void add(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int lane) {
 #pragma unroll
     for (int k = 0; k < STEPS; ++k) {
@@ -44,7 +56,6 @@ struct Sums {
         for (int n = 0; n < FEW; ++n) multiply_add(values[some + n], p[k], b[n]);
       }
       multiply_add(weights, p[k], ONE_COLUMN);
-      if (k & 1) ring.let_go(unit + k / 2, 1, lane);
     }
   }
 
@@ -61,7 +72,7 @@ struct Sums {
       const int end = same ? Tail::ALL : min(row_of(first + 15), rows.count - 1);
 #pragma unroll 1
       for (int row = same ? Tail::ALL : row_of(first); row <= end; ++row) {
-        const UnitRow value = tail.find(ring, work, base, k * 16 + (lane & 15), unit, row);
+        const UnitRow value = tail.find<false>(ring, work, base, k * 16 + (lane & 15), unit, row);
         const bool low = takes(work, tail, first + (lane >> 2), position, row);
         const bool high = takes(work, tail, first + (lane >> 2) + 8, position, row);
 #pragma unroll
