@@ -1,4 +1,4 @@
-"""Compile, load and launch verify.cu or verify_codes.cu, and combine.cu; `verify.py` has checked."""
+"""Compile, load and launch verify.cu or verify_codes.cu, and combine.cu; `verify.py` checks."""
 
 import ctypes
 import math
@@ -166,7 +166,7 @@ def _plan(
     bins = min(chunks, max(1, num_sms * tile.per_sm // streams))
     return _Plan(
         load(tile.kernel, tuple(tile.macros(share).items()), overlap, device),
-        load("combine", (), overlap, device),
+        load("combine", combine_macros(rows * heads, num_sms), overlap, device),
         Launch(bins * streams, tile.threads, tile.shared_bytes, overlap=overlap),
         Launch(
             rows * heads,
@@ -226,6 +226,11 @@ _maps: dict[object, TensorMap] = {}
 def family(capability: tuple[int, int]) -> Capability:
     """Return the family of GPUs whose tiles a GPU takes: by the shared memory of its blocks."""
     return 90 if capability[0] in (9, 10) else 121
+
+
+def combine_macros(blocks: int, num_sms: int) -> tuple[tuple[str, int], ...]:
+    """Return what combine.cu is compiled with: few blocks ask far ahead, many are side by side."""
+    return (("AHEAD", 12 if blocks <= num_sms else 4),)
 
 
 def combine_shared_bytes(chunks: int) -> int:

@@ -16,6 +16,10 @@ __device__ __forceinline__ void wait(unsigned barrier, unsigned phase) {
       ::"r"(barrier), "r"(phase) : "memory");
 }
 
+// What is read once leaves the cache before partial results do, which are read again: the policy that
+// createpolicy.fractional.L2::evict_first makes.
+constexpr unsigned long long LEAVE_FIRST = 0x12F0000000000000ull;
+
 struct Ring {
   unsigned barriers, base;
 
@@ -56,9 +60,9 @@ struct Ring {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(filled(unit)), "r"(UNIT_BYTES)
                  : "memory");
     asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
-        "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(place(unit)),
-        "l"(value ? &values : &keys), "r"(0), "r"(slot), "r"(0), "r"(group), "r"(filled(unit))
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+        "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(place(unit)),
+        "l"(value ? &values : &keys), "r"(0), "r"(slot), "r"(0), "r"(group), "r"(filled(unit)), "l"(LEAVE_FIRST)
         : "memory");
   }
 };

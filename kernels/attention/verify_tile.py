@@ -82,7 +82,7 @@ class VerifyTile:
 
     @property
     def threads(self) -> int:
-        """Threads of a block: those that compute, and a warp for each ring, or four for many sums."""
+        """Threads of a block: warps that compute, and one for each ring, or four for many sums."""
         if self.kv_bytes == 1:
             return 32 * (WARPS_OF_CODES + (4 if self.m_tiles >= 4 else 1))
         return 32 * self.streams * (self.m_tiles * self.team + 1)

@@ -15,7 +15,12 @@ from kernels.common.shared_memory import MAX_SHARED_BYTES
 
 SHARES = (4, 6)
 REGISTERS_OF_AN_SM = 65_536
-SMALL = [("combine", ()), ("compact", (("KV_BYTES", 2),)), ("compact", (("KV_BYTES", 1),))]
+SMALL = [
+    ("combine", (("AHEAD", 12),)),
+    ("combine", (("AHEAD", 4),)),
+    ("compact", (("KV_BYTES", 2),)),
+    ("compact", (("KV_BYTES", 1),)),
+]
 
 
 def launched() -> list[tuple[int, int, VerifyTile]]:
