@@ -32,7 +32,7 @@ __device__ __forceinline__ Operand key_operand(const Matrix4& pieces, int step) 
 }
 
 // This warp's scores, where all rows have the same keys.
-__device__ __forceinline__ void score(float (&scores)[MT][NT][4], const UnitRow (&key)[NT], unsigned q, int first,
+__device__ __forceinline__ void score(float (&scores)[MT][NT][4], const UnitRow (&key)[NT], const UnitRow& q,
                                       int lane) {
 #pragma unroll
   for (int m = 0; m < MT; ++m)
@@ -50,8 +50,7 @@ __device__ __forceinline__ void score(float (&scores)[MT][NT][4], const UnitRow 
       for (int n = 0; n < NT; ++n) b[n] = key_operand(pieces[n], step);
 #pragma unroll
       for (int m = 0; m < MT; ++m) {
-        const UnitRow row = query_row(q, first + m * 16, lane);
-        const Matrix4 a = load_matrices(row.piece((k * KEY_STEPS + step) * 2 + (lane >> 4)));
+        const Matrix4 a = load_matrices(q.piece((k * KEY_STEPS + step) * 2 + (lane >> 4)) + m * 16 * BOX_ROW);
 #pragma unroll
         for (int n = 0; n < NT; ++n) multiply_add(scores[m][n], a, b[n]);
       }
@@ -63,7 +62,7 @@ __device__ __forceinline__ void score(float (&scores)[MT][NT][4], const UnitRow 
 __device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key, const UnitRow& q, int matrix_row, int row,
                                           int lane) {
   float own[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll 2
+#pragma unroll 1
   for (int k = 0; k < D / (4 * PIECE); ++k) {
     const Matrix4 pieces = load_matrices(key.piece(k * 4 + (lane >> 3)));
 #pragma unroll
@@ -78,13 +77,13 @@ __device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key
 }
 
 // Scores of a tile that own rows reach into. The warp's rows are m0 * 16 on of the matrix unit.
-__device__ __forceinline__ void score_tail(float (&scores)[MT][NT][4], const Ring& ring, int unit, unsigned q, int m0,
+__device__ __forceinline__ void score_tail(float (&scores)[MT][NT][4], const Ring& ring, int unit, const UnitRow& q, int m0,
                                            int n0, int lane, const Work& work, const Rows& rows, const Tail& tail,
                                            int base, bool chain) {
   UnitRow key[NT];
 #pragma unroll
   for (int n = 0; n < NT; ++n) key[n] = tail.find<true>(ring, work, base, (n0 + n) * 8 + (lane & 7), unit, Tail::ALL);
-  score(scores, key, q, m0 * 16, lane);
+  score(scores, key, q, lane);
 #pragma unroll
   for (int n = 0; n < NT; ++n) {
     const int first = (n0 + n) * 8;
@@ -96,7 +95,7 @@ __device__ __forceinline__ void score_tail(float (&scores)[MT][NT][4], const Rin
         for (int m = 0; m < MT; ++m) {
           const int matrix_row = (m0 + m) * 16;
           if (row_of(matrix_row) <= row && row <= row_of(matrix_row + 15))
-            score_row(scores[m][n], own, query_row(q, matrix_row, lane), matrix_row, row, lane);
+            score_row(scores[m][n], own, {q.at + m * 16 * BOX_ROW, q.box, q.turn}, matrix_row, row, lane);
         }
       }
     }

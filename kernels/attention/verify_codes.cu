@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 
   // Where this warp's scores are: rows m0 * 16 on, positions n0 * 8 on.
   const int m0 = warp / SCORE_N * MT, column = warp % SCORE_N, n0 = column * NT;
-  const unsigned q = at + Q_AT;
+  const UnitRow q = query_row(at + Q_AT, m0 * 16, lane);
   int unit = 0;
 #pragma unroll 1
   for (int round = 0;; ++round) {
@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
           const int row = (n0 + n) * 8 + (lane & 7);
           key[n] = unit_row(ring.place(unit + row / UNIT), row % UNIT);
         }
-        score(scores, key, q, m0 * 16, lane);
+        score(scores, key, q, lane);
       } else {
         score_tail(scores, ring, unit, q, m0, n0, lane, work, rows, tail, base, chain);
       }

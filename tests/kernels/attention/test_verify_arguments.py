@@ -61,7 +61,7 @@ def test_a_tile_that_does_not_hold_the_rows_is_refused():
     ):
         _expect_tile(VerifyTile(5, 1, 1, 3), parts, 6, 90, 2)
     with pytest.raises(ValueError, match="does not fit"):
-        _expect_tile(VerifyTile(6, 1, 1, 3), row_groups(8, 6, 121), 6, 121, 2)
+        _expect_tile(VerifyTile(6, 1, 1, 4), row_groups(8, 6, 121), 6, 121, 2)
     with pytest.raises(ValueError, match="numbers of 1 bytes"):
         _expect_tile(VerifyTile(6, 1, 1, 3), parts, 6, 90, 1)
 
