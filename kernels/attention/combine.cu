@@ -11,7 +11,8 @@
 
 constexpr int D = 256;
 constexpr int STRANDS = 8, QUADS = D / 4, THREADS = STRANDS * QUADS;
-// AHEAD partial results of a strand are asked for at a time: by `macros` of verify_launch.py, changes no bit.
+// AHEAD, by `combine_macros` of verify_launch.py: partial results of a strand that are asked for before their
+// scales are known. Changes no bit.
 
 struct Problem {
   const float* sums;          // [chunks, T * H, D]
@@ -37,6 +38,10 @@ __device__ __forceinline__ void add_scaled(float4& sum, float scale, const float
   sum.w = __fmaf_rn(scale, more.w, sum.w);
 }
 
+__device__ __forceinline__ float4 load(const float* sums, long long rows) {
+  return *reinterpret_cast<const float4*>(sums + rows * D);
+}
+
 // bf16(attention) times bf16(sigmoid(gate)), rounded.
 __device__ __forceinline__ __nv_bfloat16 gated(float sum, float weight, __nv_bfloat16 gate) {
   const float attention = __bfloat162float(__float2bfloat16_rn(__fdiv_rn(sum, weight)));
@@ -44,7 +49,7 @@ __device__ __forceinline__ __nv_bfloat16 gated(float sum, float weight, __nv_bfl
   return __float2bfloat16_rn(__fmul_rn(attention, __bfloat162float(__float2bfloat16_rn(sigmoid))));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 8 ? 1 : 2) combine(const __grid_constant__ Problem p) {
+extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine(const __grid_constant__ Problem p) {
   extern __shared__ __align__(16) float shared[];
   float* const scales = shared;                                             // [chunks]
   float* const weights = shared + p.chunks;                                 // [chunks]
@@ -62,13 +67,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 8 ? 1 : 2) combine
   // All loads that need no other's result go out together; what lies beyond the row is not used.
   const float* const mine = p.sums + blockIdx.x * static_cast<long long>(D) + column;
   float4 ahead[AHEAD];
-  auto ask = [&](int first) {
 #pragma unroll
-    for (int i = 0; i < AHEAD; ++i)
-      if (first + i * STRANDS < p.chunks)
-        ahead[i] = *reinterpret_cast<const float4*>(mine + (first + i * STRANDS) * step * D);
-  };
-  ask(strand);
+  for (int i = 0; i < AHEAD; ++i) ahead[i] = load(mine, min(strand + i * STRANDS, p.chunks - 1) * step);
   const __nv_bfloat16* const gate =
       p.gate + static_cast<long long>(row) * p.gate_stride + head * static_cast<long long>(p.gate_head_stride) + column;
   __nv_bfloat16 gates[4];
@@ -94,19 +94,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 8 ? 1 : 2) combine
 
   float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
   float weight = 0.0f;
-#pragma unroll 1
-  for (int first = strand;; ask(first)) {
 #pragma unroll
-    for (int i = 0; i < AHEAD; ++i) {
-      const int chunk = first + i * STRANDS;
-      if (chunk < count) {
-        const float scale = exp2_of(scales[chunk] - most);
-        add_scaled(sum, scale, ahead[i]);
-        weight = __fmaf_rn(scale, weights[chunk], weight);
-      }
+  for (int i = 0; i < AHEAD; ++i) {
+    const int chunk = strand + i * STRANDS;
+    if (chunk < count) {
+      const float scale = exp2_of(scales[chunk] - most);
+      add_scaled(sum, scale, ahead[i]);
+      weight = __fmaf_rn(scale, weights[chunk], weight);
     }
-    first += AHEAD * STRANDS;
-    if (first >= count) break;
+  }
+#pragma unroll 4
+  for (int chunk = strand + AHEAD * STRANDS; chunk < count; chunk += STRANDS) {
+    const float scale = exp2_of(scales[chunk] - most);
+    add_scaled(sum, scale, load(mine, chunk * step));
+    weight = __fmaf_rn(scale, weights[chunk], weight);
   }
   strands[threadIdx.x] = sum;
   if (quad == 0) strand_weights[strand] = weight;

@@ -166,7 +166,7 @@ def _plan(
     bins = min(chunks, max(1, num_sms * tile.per_sm // streams))
     return _Plan(
         load(tile.kernel, tuple(tile.macros(share).items()), overlap, device),
-        load("combine", combine_macros(rows * heads, num_sms), overlap, device),
+        load("combine", combine_macros(rows * heads, chunks, num_sms), overlap, device),
         Launch(bins * streams, tile.threads, tile.shared_bytes, overlap=overlap),
         Launch(
             rows * heads,
@@ -209,7 +209,7 @@ def _described(store: torch.Tensor) -> TensorMap:
         [narrow(1), narrow(1), narrow(1), narrow(1)],
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
     if error != driver.CUresult.CUDA_SUCCESS:
@@ -228,9 +228,9 @@ def family(capability: tuple[int, int]) -> Capability:
     return 90 if capability[0] in (9, 10) else 121
 
 
-def combine_macros(blocks: int, num_sms: int) -> tuple[tuple[str, int], ...]:
-    """Return what combine.cu is compiled with: few blocks ask far ahead, many are side by side."""
-    return (("AHEAD", 12 if blocks <= num_sms else 4),)
+def combine_macros(blocks: int, chunks: int, num_sms: int) -> tuple[tuple[str, int], ...]:
+    """Return what combine.cu is compiled with: a few blocks with many chunks ask far ahead."""
+    return (("AHEAD", 12 if 2 * blocks <= num_sms and chunks > 2 * STRANDS else 2),)
 
 
 def combine_shared_bytes(chunks: int) -> int:

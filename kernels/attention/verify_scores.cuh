@@ -49,14 +49,14 @@ __device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key
 __device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int unit, const UnitRow& q, int first,
                                            int lane, const Work& work, const Rows& rows, const Tail& tail, int base,
                                            bool chain) {
-  constexpr int HALF = N_TILES / 2;
+  constexpr int SOME = TEAM == 1 ? N_TILES / 2 : N_TILES;  // where sums take many registers, half at a time
 #pragma unroll
-  for (int half = 0; half < N_TILES; half += HALF) {
-    UnitRow key[HALF];
+  for (int first_tile = 0; first_tile < N_TILES; first_tile += SOME) {
+    UnitRow key[SOME];
 #pragma unroll
-    for (int n = 0; n < HALF; ++n)
-      key[n] = tail.find<true>(ring, work, base, (half + n) * 8 + (lane & 7), unit, Tail::ALL);
-    score<HALF>(scores + half, [&](int n) { return key[n]; }, q, lane);
+    for (int n = 0; n < SOME; ++n)
+      key[n] = tail.find<true>(ring, work, base, (first_tile + n) * 8 + (lane & 7), unit, Tail::ALL);
+    score<SOME>(scores + first_tile, [&](int n) { return key[n]; }, q, lane);
   }
 #pragma unroll
   for (int n = 0; n < N_TILES; ++n) {

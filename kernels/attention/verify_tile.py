@@ -18,8 +18,9 @@ HEAD_DIM = 256
 UNIT = 32
 """Positions of one fill of the ring."""
 
-MAX_UNITS = 32
-"""Units of all rings of a block."""
+MAX_UNITS = {2: 32, 1: 16}
+"""Units of all rings of a block at most, by bytes of a stored number: 128 KiB of codes are more
+than one multiprocessor needs on their way."""
 
 LONG = 8192
 """Context class from which on there are chunks enough for two streams of a block."""
@@ -96,9 +97,11 @@ class VerifyTile:
     def fits(self, capability: Capability) -> bool:
         """Say whether the planned blocks fit a multiprocessor."""
         held = self.per_sm * (self.shared_bytes + RESERVED)
-        enough = self.units >= 3 and self.streams * self.units <= MAX_UNITS
-        crew = self.team == WARPS_OF_CODES or self.kv_bytes == 2
-        return enough and crew and held <= SHARED_OF_AN_SM[capability]
+        rings = self.streams // self.per_sm
+        enough = self.units >= 3 and rings * self.units <= MAX_UNITS[self.kv_bytes]
+        # of codes: a block whose warps hand on registers wants all of a multiprocessor
+        crew = self.team == WARPS_OF_CODES and (self.m_tiles < 4 or self.streams == 1)
+        return enough and (crew or self.kv_bytes == 2) and held <= SHARED_OF_AN_SM[capability]
 
 
 @dataclass(frozen=True)
@@ -128,17 +131,17 @@ def default(
     """Return the launch choice for groups of so many rows in a context class.
 
     A long context has chunks enough for two streams of a multiprocessor of sm_90, where their
-    rings and sums find room; in a short one, warps that would have no chunk share columns.
+    rings and sums find room. Few warps are made twice as many, which share columns.
     """
     m_tiles = -(-group_rows * share // 16)
     long = max_context > LONG and capability == 90
     streams = 2 if long and m_tiles <= (3 if kv_bytes == 2 else 1) else 1
-    least = 1 if capability == 90 else 2
-    team = WARPS_OF_CODES if kv_bytes == 1 else max(least, 4 // (m_tiles * streams))
+    team = WARPS_OF_CODES if kv_bytes == 1 else 2 if m_tiles * streams <= 3 else 1
     blocks = 1 if kv_bytes == 2 else streams
+    rings = streams // blocks
     room = SHARED_OF_AN_SM[capability] // blocks - RESERVED - _fixed_bytes(m_tiles, kv_bytes)
-    units = room // _unit_bytes(kv_bytes) * blocks // streams
-    return VerifyTile(m_tiles, streams, team, min(units, MAX_UNITS // streams), kv_bytes)
+    units = min(MAX_UNITS[kv_bytes], room // _unit_bytes(kv_bytes)) // rings
+    return VerifyTile(m_tiles, streams, team, units, kv_bytes)
 
 
 def _unit_bytes(kv_bytes: int) -> int:

@@ -17,7 +17,7 @@ SHARES = (4, 6)
 REGISTERS_OF_AN_SM = 65_536
 SMALL = [
     ("combine", (("AHEAD", 12),)),
-    ("combine", (("AHEAD", 4),)),
+    ("combine", (("AHEAD", 2),)),
     ("compact", (("KV_BYTES", 2),)),
     ("compact", (("KV_BYTES", 1),)),
 ]
