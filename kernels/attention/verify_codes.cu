@@ -117,12 +117,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
           }
         }
       ring.wait_for(unit, half_units);
+      meet();
       if (full) {
-        meet();
         sums.scale(scales, warp, lane);
         sums.add(ring, unit, at + P_AT, warp, lane);
       } else {
-        meet();
         const bool alike = chain && all_finite(ring.place(unit + 2), work.last - work.start + 1, lane);
         sums.scale(scales, warp, lane);
         sums.add_tail(ring, unit, at + P_AT, warp, lane, work, rows, tail, base, alike);

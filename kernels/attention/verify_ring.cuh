@@ -39,7 +39,8 @@ struct Ring {
     for (int i = unit; i < unit + count; ++i) wait(filled(i), i / UNITS & 1);
   }
 
-  // Called by a whole warp.
+  // Called by a whole warp, behind the products that use the units: right behind the loads, between the
+  // steps of a product, it was once followed by wrong sums of one warp.
   __device__ __forceinline__ void let_go(int unit, int count, int lane) const {
     __syncwarp();
     if (lane < count) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(emptied(unit + lane)) : "memory");
