@@ -8,9 +8,10 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
+from typing import Unpack
 
 from kernels.attention import verify_launch, verify_laws
 from kernels.attention.verify_problems import run_verify, verify_case
@@ -87,11 +88,16 @@ def forget() -> None:
     verify_launch._plan.cache_clear()
 
 
-def builds_of(check: Check) -> list[tuple]:
-    """Run a check of healthy sources; list what it compiled."""
-    seen, compiled = [], verify_launch.cubin
+Build = tuple[str, tuple[tuple[str, int], ...], bool, str]
+"""Kernel, macros, overlap and target, as `verify_launch.cubin` takes them."""
 
-    def noted(*build: object) -> bytes:
+
+def builds_of(check: Check) -> list[Build]:
+    """Run a check of healthy sources; list what it compiled."""
+    seen: list[Build] = []
+    compiled = verify_launch.cubin
+
+    def noted(*build: Unpack[Build]) -> bytes:
         seen.append(build)
         return compiled(*build)
 
@@ -113,7 +119,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
         nvrtc.keep_in(Path(folder))
         builds = {name: builds_of(check) for name, check in named.items()}
-        work = []
+        work: list[Future[bytes]] = []
         for name, where, old, new, wanted in FAULTS:
             assert sources[where].count(old) >= 1, f"{name}: nowhere to plant it"
             spoilt = sources[where].replace(old, new)
