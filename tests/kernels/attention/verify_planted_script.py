@@ -11,7 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
-from typing import Unpack
 
 from kernels.attention import verify_launch, verify_laws
 from kernels.attention.verify_problems import run_verify, verify_case
@@ -97,7 +96,7 @@ def builds_of(check: Check) -> list[Build]:
     seen: list[Build] = []
     compiled = verify_launch.cubin
 
-    def noted(*build: Unpack[Build]) -> bytes:
+    def noted(*build: *Build) -> bytes:
         seen.append(build)
         return compiled(*build)
 
