@@ -12,7 +12,7 @@ from app.profile_menu import Switch
 from app.rates import TurnRates, rates_of
 from app.stats import first_difference
 from app.tui.conversation import Conversation
-from app.tui.worker import EngineWorker, OpenEngine
+from app.tui.worker import EngineWorker
 from app.tui.worker_events import (
     EngineOpened,
     OpenFailed,
@@ -22,6 +22,7 @@ from app.tui.worker_events import (
     WorkerEvent,
     merged,
 )
+from app.tui.worker_jobs import OpenEngine
 from engine.errors import CancelledError, EngineError
 from engine.records import TurnRecord
 from engine.types import (
@@ -163,7 +164,7 @@ class Comparison:
             self._go()
         elif is_first:
             assert self.first.info is not None
-            spelling = self._chat.token_texts, self._chat.text_tokens
+            spelling = self._chat.seat.token_texts, self._chat.seat.text_tokens
             self._over(EngineOpened(self.first.info, *spelling))
         else:
             self.stage, self.load = "returning", None

@@ -5,19 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine import explain as explaining
 from engine.compute_path import ComputePath
 from engine.dispatch import DeviceFacts
 from engine.errors import CheckpointError, RequestError
-from engine.explain import (
-    Here,
-    Subject,
-    decisions,
-    explain,
-    explain_here,
-    subject_of_checkpoint,
-    subject_of_shape,
-)
+from engine.explain import Here, decisions, explain, explain_here
+from engine.explained_model import Subject, joins, subject_of_checkpoint, subject_of_shape
 from engine.model.config import SHAPE_DEMO
 from engine.model.matrix import Fp8Block, Nvfp4
 from engine.model.packed import Member, Packed
@@ -25,7 +17,8 @@ from engine.model.packing import Launching, can_fuse, pack
 from engine.model.random import random_model
 from engine.model.tensors import TensorSpec
 from engine.profile import load_profiles
-from engine.settings.declared import KernelSettings, ModelSettings, Settings, load_settings
+from engine.settings.declared import KernelSettings, ModelSettings, Settings
+from engine.settings.load import load_settings
 from engine.tune.tiles import shipped_table
 from kernels.linear.weight import num_outputs
 from tests.engine.model.layouts import write_layout
@@ -52,6 +45,7 @@ def test_a_round_of_the_27b_launches_what_was_counted_on_an_h200():
     assert times["skinny_linear"] == 257
     assert (times["add_rms_norm"], times["silu_mul"]) == (128, 64)
     assert (times["delta_walk"], times["conv_gates"]) == (2 * 48, 2 * 48)  # two in a launch each
+    assert times["mixer_rows"] == 3 * 48  # three in one, of 1 to 3 rows
     assert times["gated_rms_norm"] == 48  # of 1 to 3 rows
     assert (times["attention_verify"], times["attention_prep"]) == (16, 16)
 
@@ -74,9 +68,17 @@ def test_plain_gates_are_multiplied_where_they_are_used_and_others_apart():
         if one.phase == "round" and one.operation.startswith("a | b")
     }
     assert kernels == {
-        "a | b (bf16), 96 x 5,120": "conv_gates",
+        "a | b (bf16), 96 x 5,120, 1 to 3 rows": "mixer_rows",
+        "a | b (bf16), 96 x 5,120, 4 to 32 rows": "conv_gates",
         "a | b (nvfp4), 96 x 5,120": "skinny_linear",
     }
+
+
+def test_a_layer_whose_gates_are_coded_has_two_launches_for_any_rows():
+    coded = replace(subject_of_shape("27b", PROFILES["fp8"]), stored=lambda *_: "nvfp4")
+    found = {one.operation: one.kernel for one in explain(coded, on((9, 0)))}
+    assert found["convolve a round"] == "conv_gates"
+    assert found["delta rule of a round"] == "delta_walk"
 
 
 def test_products_are_named_with_size_format_and_why():
@@ -165,7 +167,7 @@ def test_it_joins_what_loading_joins(sizes, kinds):
         name: TensorSpec((n, 256), "mlp", matrix=True) for name, n in zip("ab", sizes, strict=True)
     }
     stored = dict(zip("ab", formats, strict=True))
-    joined = explaining.joins(("a", "b"), specs, lambda name, _: stored[name])
+    joined = joins(("a", "b"), specs, lambda name, _: stored[name])
     assert joined is can_fuse(weights)
 
 
@@ -187,7 +189,8 @@ def test_the_matrices_are_those_of_a_packed_model(profile):
     said = set()
     for one in found:
         if "), " in one.operation and not one.operation.startswith("head"):
-            n, k = one.operation.split(", ", 1)[1].replace(",", "").split(" x ")
+            size = one.operation.split(", ")[1]
+            n, k = size.replace(",", "").split(" x ")
             said.add((int(n), int(k)))
     assert said == sizes
 

@@ -13,7 +13,7 @@ from engine.locate import Choice
 from engine.model.config import SHAPE_27B
 from engine.offer import Offer
 from engine.profile import load_profiles
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from engine.types import LoadProgressed
 from tests.fakes.engine import INFO, Script, ScriptedEngine
 
@@ -32,6 +32,8 @@ class Load:
     go: threading.Event = field(default_factory=threading.Event)
     begun: int = 0
     engines: list[ScriptedEngine] = field(default_factory=list)
+    ahead: dict = field(default_factory=dict)
+    """How its engine reads a conversation ahead: fields of `ScriptedEngine`."""
 
 
 @dataclass
@@ -74,7 +76,7 @@ class FakeMenu:
                 load.go.wait(0.005)
             if load.fails:
                 raise CheckpointError(load.fails, "Download it again.")
-            engine = ScriptedEngine([load.script], info)
+            engine = ScriptedEngine([load.script], info, **load.ahead)
             load.engines.append(engine)
             return engine
 

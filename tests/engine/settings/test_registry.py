@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import SettingsError
-from engine.settings.declared import KNOWN, load_settings
+from engine.settings.declared import KNOWN
+from engine.settings.load import load_settings
 from engine.settings.registry import (
     Resolved,
     declared_settings,
@@ -50,6 +51,14 @@ def test_the_stronger_source_wins_and_is_named(monkeypatch, tmp_path):
 def test_an_unknown_name_is_refused_with_the_nearest_one(tmp_path):
     (tmp_path / "settings.toml").write_text("[draft]\ntoken = 4\n")
     with pytest.raises(SettingsError, match=r"no setting 'draft\.token'.*'draft\.tokens'"):
+        load_settings()
+
+
+def test_a_bias_that_does_not_read_is_refused_where_it_is_set(monkeypatch):
+    with pytest.raises(SettingsError, match="^command line: 'sampling.logit_bias' holds 'x'.*ID:N"):
+        load_settings({"sampling.logit_bias": "5:1,x"})
+    monkeypatch.setenv("QWEN38_SAMPLING_LOGIT_BIAS", "5:1,5:2")
+    with pytest.raises(SettingsError, match="^environment: .* names the id 5 twice"):
         load_settings()
 
 
