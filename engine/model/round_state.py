@@ -7,6 +7,7 @@ and tails have two halves: a round writes one and reads what the round before wr
 """
 
 from collections.abc import Iterable, Sequence
+from struct import Struct
 
 import torch
 
@@ -16,11 +17,18 @@ from kernels.attention.compact import attention_compact
 from kernels.attention.kv_codes import KvScales
 from kernels.common.round import MAX_ROWS
 from kernels.common.staged import StagedTable
-from kernels.common.tree import TreePlan, TreeTables
+from kernels.common.tree import TREE_SIZE, TreePlan, TreeTables
 from kernels.conv.op import conv_fold
 from kernels.delta.fold import delta_fold
 from kernels.delta.record import DeltaRecord
 from kernels.sample.accept import MAX_STOP_IDS, AcceptBuffers
+
+
+_NUMBERS_SIZE = 2 * MAX_ROWS + 4
+_NUMBERS = Struct(f"={_NUMBERS_SIZE}i")
+"""Of a round beside its tree: tokens, pending rows, start, parity, number of pending rows, budget."""
+
+_ZEROS = (0,) * MAX_ROWS
 
 
 class StopIds:
@@ -55,14 +63,14 @@ class RoundInputs:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._table = StagedTable(2 * MAX_ROWS + 4, device)
-        values = self._table.values
+        self._table = StagedTable(TREE_SIZE + _NUMBERS_SIZE, device)
+        self.tree = TreeTables(device, self._table)
+        values = self._table.values[TREE_SIZE:]
         self.row_ids = values[:MAX_ROWS]
         self.pending_rows = values[MAX_ROWS : 2 * MAX_ROWS]
         scalars = values[2 * MAX_ROWS :]
         self.start, self.parity, self.num_pending = scalars[:1], scalars[1:2], scalars[2:3]
         self.budget = scalars[3:]
-        self.tree = TreeTables(device)
 
     def load(
         self,
@@ -74,11 +82,14 @@ class RoundInputs:
         budget: int = MAX_ROWS,
     ) -> None:
         """Bring a round's numbers to the device, in the order of the current stream."""
-        no_ids = (0,) * (MAX_ROWS - len(row_ids))
-        no_rows = (0,) * (MAX_ROWS - len(pending))
-        scalars = (start, parity, len(pending), budget)
-        self._table.load((*row_ids, *no_ids, *pending, *no_rows, *scalars))
-        self.tree.load(plan)
+        self._table.wait()
+        _NUMBERS.pack_into(
+            self._table.page, 4 * TREE_SIZE,
+            *row_ids, *_ZEROS[len(row_ids) :], *pending, *_ZEROS[len(pending) :],
+            start, parity, len(pending), budget,
+        )  # fmt: skip
+        self.tree.write(plan)
+        self._table.send()
 
     def ends(self, stops: StopIds, result: torch.Tensor) -> AcceptBuffers:
         """What a round's end reads, and writes for a plain round behind it.
@@ -156,13 +167,23 @@ class RoundState(State):
         """
         self.inputs.load(row_ids, plan, self.length, self.parity, self.pending, budget)
 
+    def close_gaps(self) -> None:
+        """Move keys and values of the rows that a round accepts together; for a tree's rounds.
+
+        They lie in the slots of their rows. To be asked of the device behind the round's end, which
+        leaves there which rows those are. The host may take in fewer of them: they come first.
+        """
+        inputs = self.inputs
+        attention_compact(
+            self.kv.keys, self.kv.values, inputs.start, inputs.num_pending, inputs.pending_rows,
+            advanced=True,
+        )  # fmt: skip
+
     def accept(self, rows: Sequence[int]) -> None:
-        """Take in rows of the round that has run: a path from row 0."""
+        """Take in rows of the round that has run: a path from row 0, its gaps closed."""
         self.pending = tuple(rows)
         self.length += len(rows)
         self.parity = 1 - self.parity
-        if self.pending != tuple(range(len(rows))):
-            self._close_gaps()
 
     def drop(self) -> None:
         """Take in no row of the round that has run; what it folded stays folded."""
@@ -176,15 +197,6 @@ class RoundState(State):
     def _load_scalars(self) -> None:
         inputs = self.inputs
         inputs.load((), inputs.tree.plan, self.length, self.parity, self.pending)
-
-    def _close_gaps(self) -> None:
-        """Move keys and values of accepted rows, which lie in the slots of their rows, together."""
-        inputs = self.inputs
-        self._load_scalars()
-        attention_compact(
-            self.kv.keys, self.kv.values, inputs.start, inputs.num_pending, inputs.pending_rows,
-            advanced=True,
-        )  # fmt: skip
 
     def settle(self) -> None:
         """Fold the pending rows into states and tails, so that those stand for all tokens read."""

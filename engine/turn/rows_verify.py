@@ -11,7 +11,7 @@ from engine.model.round_state import RoundState
 from engine.model.rows import RowsShape, context_class
 from engine.turn.clock import PhaseClock
 from engine.turn.device_choice import DeviceChoice, Way
-from engine.turn.rows_round import RowBuffers, RowsRound
+from engine.turn.rows_round import PathRows, ResultPage, RowsRound
 from engine.turn.verify import Course, Launched
 from kernels.common.round import MAX_ROWS
 from kernels.sample.accept import RESULT_SIZE, accept
@@ -25,7 +25,9 @@ class RowsVerifier:
 
     Choosing tokens and walking along the draft belong to the launches of a round, which leave the
     numbers of a plain next round where that reads them. So a plain round can follow another one
-    without the host in between.
+    without the host in between. Whatever else a round needs of the device, and whatever the host
+    can do without knowing what comes of it, is asked for behind its launches: between what came of
+    a round and the launch of the next stand one copy and one graph.
 
     Args:
         model: whose layers run by kernels, launched as its ``launching`` says.
@@ -43,17 +45,11 @@ class RowsVerifier:
         self._chosen = torch.empty(MAX_ROWS, dtype=torch.int32, device=device)
         self._result = torch.zeros(RESULT_SIZE, dtype=torch.int32, device=device)
         # one is read while the round behind writes the other
-        self._pages = cycle(
-            [
-                torch.zeros(RESULT_SIZE, dtype=torch.int32, pin_memory=device.type == "cuda")
-                for _ in range(2)
-            ]
-        )
+        self._pages = cycle([ResultPage(device), ResultPage(device)])
         self._choice = DeviceChoice(config.vocab_size, device)
         self._way = Way(Method("greedy"))
         self._course: Course | None = None
 
-    @torch.inference_mode()
     def launch(
         self, course: Course, token_id: int, draft: Draft, room: int, clock: PhaseClock
     ) -> RowsRound:
@@ -70,9 +66,9 @@ class RowsVerifier:
         if self._must_settle(shape, way):
             state.settle()
         state.begin((token_id, *draft.token_ids), draft.plan, room)
-        return self._run(self._round(course, draft, room, clock), state, shape, way)
+        launched = RowsRound(course, draft, room, clock, self._model.taps)
+        return self._run(launched, state, shape, way)
 
-    @torch.inference_mode()
     def launch_behind(self, before: Launched) -> RowsRound | None:
         """Launch a round of one row behind a plain one; see ``engine.turn.verify.Verifier``.
 
@@ -88,12 +84,9 @@ class RowsVerifier:
             return None
         before.take_in([0])
         self._choice.mark(self._result, self._way)
-        behind = self._round(course, PLAIN, before.room - 1, before.clock.next())
+        clock = before.clock.next()
+        behind = RowsRound(course, PLAIN, before.room - 1, clock, self._model.taps)
         return self._run(behind, state, shape, self._way)
-
-    def _round(self, course: Course, draft: Draft, room: int, clock: PhaseClock) -> RowsRound:
-        buffers = RowBuffers(self._hidden, self._logits, self._model.taps)
-        return RowsRound(course, draft, room, clock, buffers)
 
     def _shape(self, num_rows: int, end: int) -> RowsShape:
         is_tapped = self._model.taps is not None
@@ -108,10 +101,25 @@ class RowsVerifier:
         launch = partial(self._launch, state, shape, way)
         self._graphs.run((shape, way), launch, f"a round of {shape.num_rows} rows")
         launched.clock.enter("accept")
-        launched.bring(self._result, next(self._pages))
+        page = next(self._pages)
+        page.fetch(self._result)  # first: the host waits for it
+        if not launched.draft.plan.is_chain:
+            state.close_gaps()
+        launched.bring(page, self._path_rows(launched.course, state, shape.num_rows))
         launched.notice = self._model.take_notice()
         return launched
 
+    @torch.inference_mode()
+    def _path_rows(self, course: Course, state: RoundState, num_rows: int) -> PathRows:
+        """Copy the rows that the round before these launches accepts, whichever they are."""
+        path, taps = state.inputs.pending_rows[:num_rows], self._model.taps
+        return PathRows(
+            self._hidden.index_select(0, path),
+            self._logits.index_select(0, path) if course.keeps_logits else None,
+            taps.buffer.index_select(0, path) if taps is not None else None,
+        )
+
+    @torch.inference_mode()
     def _launch(self, state: RoundState, shape: RowsShape, way: Way) -> None:
         """Leave hidden rows, logits and what comes of the round in their tensors."""
         num_rows, inputs = shape.num_rows, state.inputs

@@ -8,8 +8,9 @@ before, or from the state it kept at a branch, and never keeps more than `MAX_KE
 one more needs a subtree at least twice as large, and there are 32 rows.
 """
 
+from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -18,6 +19,9 @@ from kernels.common.staged import StagedTable
 
 MAX_KEPT = 5
 """States that a walk keeps at once: log2 of `MAX_ROWS`."""
+
+TREE_SIZE = (4 + MAX_ROWS) * MAX_ROWS
+"""Numbers of a tree's tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class TreePlan:
         saves: slot in which the state behind a row is kept for its later children; -1 for none.
         restores: slot whose state a row begins from; -1 goes on from the row before.
         paths: the rows on the way from row 0 to each row, itself last.
+        tables: the numbers of `TreeTables`, one behind the other, as far as they are read.
     """
 
     parents: tuple[int, ...]
@@ -37,6 +42,7 @@ class TreePlan:
     saves: tuple[int, ...]
     restores: tuple[int, ...]
     paths: tuple[tuple[int, ...], ...]
+    tables: bytes = field(repr=False, compare=False)
 
     @property
     def num_nodes(self) -> int:
@@ -46,7 +52,11 @@ class TreePlan:
     @property
     def is_chain(self) -> bool:
         """Whether each row follows the one before."""
-        return self.parents == tuple(range(-1, self.num_nodes - 1))
+        return self.parents == _CHAINS[self.num_nodes]
+
+
+_ZEROS = (0,) * MAX_ROWS
+_CHAINS = [tuple(range(-1, number - 1)) for number in range(MAX_ROWS + 1)]
 
 
 def plan_chain(num_nodes: int) -> TreePlan:
@@ -77,7 +87,9 @@ def plan_tree(parents: Sequence[int]) -> TreePlan:
         depths.append(depths[parent] + 1 if row else 0)
         paths.append((*paths[parent], row) if row else (0,))
     saves, restores = _slots(parents)
-    return TreePlan(parents, tuple(depths), saves, restores, tuple(paths))
+    rows = (parents, depths, saves, restores, *paths)
+    tables = array("i", [value for row in rows for value in (*row, *_ZEROS[len(row) :])])
+    return TreePlan(parents, tuple(depths), saves, restores, tuple(paths), tables.tobytes())
 
 
 def depth_first(parents: Sequence[int]) -> tuple[int, ...]:
@@ -118,33 +130,38 @@ class TreeTables:
         plan: what the tables hold.
 
     Rows beyond the plan's keep what an earlier plan left: nothing reads them.
+
+    Args:
+        device: of a table of its own.
+        within: a table of `TREE_SIZE` numbers or more, whose first ones are these, in the place of
+            one of its own; whoever made it sends it.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._table = StagedTable((4 + MAX_ROWS) * MAX_ROWS, device)
-        rows = self._table.values.view(-1, MAX_ROWS)
+    def __init__(self, device: torch.device, within: StagedTable | None = None) -> None:
+        self._table = within or StagedTable(TREE_SIZE, device)
+        rows = self._table.values[:TREE_SIZE].view(-1, MAX_ROWS)
         self.parents, self.depths, self.saves, self.restores = rows[:4]
         self.paths = rows[4:]
-        self._load(plan_chain(MAX_ROWS))
+        self.plan = plan_chain(MAX_ROWS)
+        self._table.page[: len(self.plan.tables)] = self.plan.tables
+        self._table.send()
 
     def load(self, plan: TreePlan) -> None:
-        """Copy a plan to the device, in the order of the current stream.
+        """Copy a plan to the device, in the order of the current stream."""
+        self._table.wait()
+        self.write(plan)
+        self._table.send()
 
-        A chain is not copied after a longer one: its tables begin alike.
+    def write(self, plan: TreePlan) -> None:
+        """Write a plan to the table's page, which may be written and is sent by the caller.
+
+        A chain is not written over a longer one: its tables begin alike.
         """
         held = self.plan
-        if plan == held or (plan.is_chain and held.is_chain and plan.num_nodes <= held.num_nodes):
-            return
-        self._load(plan)
-
-    def _load(self, plan: TreePlan) -> None:
-        rest = (0,) * (MAX_ROWS - plan.num_nodes)
-        rows = (plan.parents, plan.depths, plan.saves, plan.restores)
-        values = [value for row in rows for value in (*row, *rest)]
-        for path in plan.paths:
-            values += (*path, *[0] * (MAX_ROWS - len(path)))
-        self._table.load(values)
-        self.plan = plan
+        begins_alike = plan.is_chain and held.is_chain and plan.num_nodes <= held.num_nodes
+        if not begins_alike and plan.parents != held.parents:
+            self._table.page[: len(plan.tables)] = plan.tables
+            self.plan = plan
 
 
 def _slots(parents: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
