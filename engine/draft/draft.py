@@ -46,12 +46,29 @@ class Draft:
             ValueError: a row follows none before it, or there are more than 31.
         """
         order, plan = _plan_walk((-1, *parents))
-        return Draft(tuple(token_ids[row - 1] for row in order[1:]), plan)
+        return Draft(tuple([token_ids[row - 1] for row in order[1:]]), plan)
 
     @property
     def shape(self) -> Literal["chain", "tree"]:
         """``chain`` or ``tree``."""
         return "chain" if self.plan.is_chain else "tree"
+
+    def agreement(self, chosen: Sequence[int]) -> tuple[int, int]:
+        """How far tokens that the target chose, one behind the other, follow this draft.
+
+        Returns:
+            Rows on their path that drafts follow, and drafts that were right.
+        """
+        tested = accepted = row = 0
+        for token_id in chosen:
+            children = self.children(row)
+            following = [one for one in children if self.token_ids[one - 1] == token_id]
+            tested += bool(children)
+            accepted += bool(following)
+            if not following:
+                break
+            row = following[0]
+        return tested, accepted
 
     def children(self, row: int) -> list[int]:
         """Rows that follow ``row`` directly, in order."""

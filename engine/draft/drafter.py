@@ -10,9 +10,12 @@ class Drafter(Protocol):
 
     Attributes:
         name: what its rounds go by, unless a draft names who proposed it.
+        reads_rows: whether it proposes from rows that the target left of every committed token.
+            Else they are handed on when the next round is on its way.
     """
 
     name: str
+    reads_rows: bool = False
 
     def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:
         """Propose a chain or a tree.

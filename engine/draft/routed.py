@@ -55,6 +55,7 @@ class RoutedDrafter(Drafter):
         self._lookup = lookup
         self._mtp = mtp
         self._dflash = dflash
+        self.reads_rows = mtp is not None or dflash is not None
         self._num_prompt = num_prompt
         self._answer_ids = answer_ids
         self._num_known = 0

@@ -42,9 +42,11 @@ class ScriptedDrafter(Drafter):
         right = self._truth(token_id, num_generated, num_tokens - num_siblings)
         shift = next(self._shifts)
         chain = self._shifted(right, shift)
+        if not num_siblings:
+            return Draft.chain(chain)
         siblings = self._shifted(right[:num_siblings], shift + 1)
         parents = (*range(len(chain)), *range(len(siblings)))
         return Draft.tree((*chain, *siblings), parents)
 
     def _shifted(self, ids: Sequence[int], shift: int) -> list[int]:
-        return [(one + shift) % self._num_ids for one in ids]
+        return [(one + shift) % self._num_ids for one in ids] if shift else list(ids)

@@ -4,7 +4,7 @@ Everything that changes from round to round is read from device memory, so a cap
 launches serves every round of as many rows. A row's bits are those of a round with its path alone.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -37,9 +37,8 @@ def context_class(num_tokens: int) -> int:
     return max(SMALLEST_CONTEXT, 1 << max(num_tokens - 1, 0).bit_length())
 
 
-@dataclass(frozen=True, slots=True)
-class RowsShape:
-    """What decides the launches of a round.
+class RowsShape(NamedTuple):
+    """What decides the launches of a round: a part of the key of its graph.
 
     Attributes:
         num_rows: 1 to 32.

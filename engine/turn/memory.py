@@ -131,7 +131,7 @@ class Memory:
         self.last_hidden = hidden[-1:]
         last = self.ranges[-1] if self.ranges else None
         if last is not None and _goes_on(last, how, chunk_tokens):
-            self.ranges[-1] = replace(last, end=len(self.ids))
+            self.ranges[-1] = RangeRecord(last.start, len(self.ids), how, chunk_tokens)
         else:
             self.ranges.append(RangeRecord(start, len(self.ids), how, chunk_tokens))
 

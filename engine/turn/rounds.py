@@ -43,6 +43,11 @@ class Rounds:
         """Whether a round was launched that nobody has waited for."""
         return bool(self._on_their_way)
 
+    @property
+    def oldest(self) -> Draft:
+        """What the round verifies that `take` waits for."""
+        return self._on_their_way[0].draft
+
     def launch(self, token_id: int, propose: Callable[[], Draft], room: int) -> None:
         """Launch a round behind those that were taken in.
 

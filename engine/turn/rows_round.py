@@ -111,10 +111,7 @@ class RowsRound:
             raise ValueError(f"the logits of position {end + 1} have no finite maximum")
         if chosen != committed:
             path = path[: len(chosen)]
-            parents = set(self.draft.plan.parents)
-            num_tested = sum(row in parents for row in path)
-            num_right = len(chosen) - (chosen != committed[: len(chosen)])
-            num_agreed = min(num_agreed, num_right)
+            num_tested, num_agreed = self.draft.agreement(chosen)
         if not self._is_taken_in:
             self.take_in(path)
         logits = self._rows.logits
@@ -137,9 +134,10 @@ class RowsRound:
 
         Rows behind a token that is forced have read one that the text does not hold.
         """
-        chosen: list[int] = []
+        chooser, chosen = self.course.chooser, list[int]()
+        may_force = chooser.may_force
         for token_id in committed:
-            forced = self.course.chooser.forced
+            forced = chooser.forced if may_force else None
             chosen.append(token_id if forced is None else forced)
             if not commit(chosen[-1]) or chosen[-1] != token_id:
                 return chosen, False
