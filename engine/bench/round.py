@@ -57,7 +57,7 @@ class RoundTiming:
     ``num_bytes`` are by ``engine.records.BYTE_PARTS``, ``phases`` by ``engine.records.PHASES``.
     ``host_share`` is the part of the round that is not its phase ``verify``: a replayed draft is no
     work of the GPU, so it waits. ``gap_share`` is that of the GPU's time in which no kernel runs.
-    Both are None where nobody may look.
+    Both are None on a CPU, the second and ``launches`` also where the driver lets nobody look.
     """
 
     rows: int
@@ -183,7 +183,7 @@ def _timing(
         num_bytes=num_bytes,
         gb_s=gb_s,
         share=gb_s / bench.read_gb_s,
-        host_share=1 - ms["verify"] / round_ms if kernels is not None else None,
+        host_share=1 - ms["verify"] / round_ms if bench.model.device.type == "cuda" else None,
         gap_share=kernels.gap_share if kernels is not None else None,
         phases={
             name: _phase(name, ms[name], launches, num_bytes, bench.read_gb_s) for name in PHASES

@@ -70,6 +70,16 @@ class Draft:
             row = following[0]
         return tested, accepted
 
+    def path_along(self, token_ids: Sequence[int]) -> tuple[int, ...]:
+        """The longest beginning of tokens that this draft proposes."""
+        row = length = 0
+        for token_id in token_ids:
+            following = [one for one in self.children(row) if self.token_ids[one - 1] == token_id]
+            if not following:
+                break
+            row, length = following[0], length + 1
+        return tuple(token_ids[:length])
+
     def children(self, row: int) -> list[int]:
         """Rows that follow ``row`` directly, in order."""
         return [one for one, parent in enumerate(self.plan.parents) if parent == row]

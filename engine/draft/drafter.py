@@ -43,6 +43,15 @@ class Drafter(Protocol):
         return False
 
 
+    def prepare(self, num_generated: int, num_tokens: int) -> None:
+        """Do what a proposal needs and what can be done before the round on its way is known.
+
+        Args:
+            num_generated: tokens committed in this turn, those of that round not among them.
+            num_tokens: the most proposals that there is room for behind one token of it.
+        """
+
+
 class NoDrafter(Drafter):
     """Plain decode: every round has one row."""
 

@@ -44,28 +44,69 @@ class LookupDrafter(Drafter):
         self._prompt_ids = prompt_ids
         self._answer_ids = answer_ids
         self._branches = branches
-        self._knows_prompt = False
+        self._num_read = -1  # tokens of the answer that are indexed; not even the prompt
+        self._newest: list[Ending] = []
+        self._guess: tuple[int, ...] = ()
+        self._guessed: tuple[int, list[Ending]] = 0, []
+        self._draft = Draft.chain(())
 
     def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:  # noqa: ARG002
         """Propose ``num_tokens``, or nothing when no ending stood before."""
-        continuations = [one.continuation for one in self.endings(num_tokens)]
+        self._draft = self._drafted(self.endings(num_tokens), num_tokens)
+        return self._draft
+
+    def prepare(self, num_generated: int, num_tokens: int) -> None:  # noqa: ARG002
+        """Look up what follows if the round on its way takes all of its draft; see ``Drafter``."""
+        self._drafted(self.guess(self._draft, num_tokens), num_tokens)  # its plan is kept
+
+    def endings(self, num_tokens: int) -> list[Ending]:
+        """Where the text ended so before, the best ``MAX_CONTINUATIONS`` places first."""
+        new = tuple(self._answer_ids[max(self._num_read, 0) :])
+        guess, self._guess = self._guess, ()
+        if new == guess and new and self._guessed[0] == num_tokens:
+            self._num_read += len(new)
+            self._newest = self._guessed[1]
+            return self._newest
+        self._read_on(new)
+        self._newest = self._index.endings(num_tokens)[:MAX_CONTINUATIONS]
+        return self._newest
+
+    def guess(self, draft: Draft, num_tokens: int) -> list[Ending]:
+        """What `endings` will find if the text goes on as the best place did, as far as it drafts.
+
+        Args:
+            draft: on its way, from the newest `endings`.
+            num_tokens: as there.
+        """
+        self._guess = ()
+        if not self._newest or len(self._answer_ids) != self._num_read:
+            return []
+        guess = draft.path_along(self._newest[0].continuation)
+        index = self._index
+        index.extend(guess)
+        after = index.endings(1)
+        if not after:
+            return []
+        index.extend(after[0].continuation)
+        self._guess = (*guess, *after[0].continuation)
+        self._guessed = num_tokens, index.endings(num_tokens)[:MAX_CONTINUATIONS]
+        return self._guessed[1]
+
+    def _drafted(self, endings: Sequence[Ending], num_tokens: int) -> Draft:
+        continuations = [one.continuation for one in endings]
         if not continuations:
             return Draft.chain(())
         if self._branches and len(continuations) > 1:
             return grow_tree(continuations, num_tokens)
         return Draft.chain(continuations[0])
 
-    def endings(self, num_tokens: int) -> list[Ending]:
-        """Where the text ended so before, the best ``MAX_CONTINUATIONS`` places first."""
-        self._read_on()
-        return self._index.endings(num_tokens)[:MAX_CONTINUATIONS]
-
-    def _read_on(self) -> None:
+    def _read_on(self, new: Sequence[int]) -> None:
         """Index what was committed since the last proposal; the prompt at the first."""
-        if not self._knows_prompt:  # not before: the first token does not wait for it
+        if self._num_read < 0:  # not before: the first token does not wait for it
             self._index.become(self._prompt_ids)
-            self._knows_prompt = True
-        self._index.extend(self._answer_ids[len(self._index) - len(self._prompt_ids) :])
+            self._num_read = 0
+        self._index.become(new, len(self._prompt_ids) + self._num_read)
+        self._num_read += len(new)
 
 
 def grow_tree(continuations: Sequence[tuple[int, ...]], num_tokens: int) -> Draft:

@@ -73,14 +73,19 @@ class NgramIndex:
                     newest.pop(ngram, None)  # nothing to take back where it was too short
             self._ids.pop()
 
-    def become(self, token_ids: Sequence[int]) -> None:
-        """Make ``token_ids`` the text; what it has in common with the old one is kept."""
+    def become(self, token_ids: Sequence[int], start: int = 0) -> None:
+        """Make ``token_ids`` the text from ``start`` on; what it has in common with the old is kept.
+
+        Args:
+            token_ids: of the text.
+            start: tokens before them, which are there and stay.
+        """
         common = 0
-        for one, other in zip(self._ids, token_ids, strict=False):
+        for one, other in zip(self._ids[start:], token_ids, strict=False):
             if one != other:
                 break
             common += 1
-        self.truncate(common)
+        self.truncate(start + common)
         self.extend(token_ids[common:])
 
     def continuations(self, num_tokens: int) -> list[tuple[int, ...]]:

@@ -103,20 +103,23 @@ class RowsVerifier:
         launched.clock.enter("accept")
         page = next(self._pages)
         page.fetch(self._result)  # first: the host waits for it
-        if not launched.draft.plan.is_chain:
-            state.close_gaps()
-        launched.bring(page, self._path_rows(launched.course, state, shape.num_rows))
+        launched.bring(page, self._path_rows(launched, state, shape.num_rows))
         launched.notice = self._model.take_notice()
         return launched
 
     @torch.inference_mode()
-    def _path_rows(self, course: Course, state: RoundState, num_rows: int) -> PathRows:
-        """Copy the rows that the round before these launches accepts, whichever they are."""
-        path, taps = state.inputs.pending_rows[:num_rows], self._model.taps
+    def _path_rows(self, launched: RowsRound, state: RoundState, num_rows: int) -> PathRows:
+        """Copy the rows that the round on its way accepts, and close their gaps, whichever it is."""
+        if launched.draft.plan.is_chain:
+            copied = partial(_first_rows, num_rows)
+        else:
+            state.close_gaps()
+            copied = partial(torch.index_select, dim=0, index=state.inputs.pending_rows[:num_rows])
+        taps = self._model.taps
         return PathRows(
-            self._hidden.index_select(0, path),
-            self._logits.index_select(0, path) if course.keeps_logits else None,
-            taps.buffer.index_select(0, path) if taps is not None else None,
+            copied(self._hidden),
+            copied(self._logits) if launched.course.keeps_logits else None,
+            copied(taps.buffer) if taps is not None else None,
         )
 
     @torch.inference_mode()
@@ -129,3 +132,7 @@ class RowsVerifier:
         self._model.logits(hidden, out=logits)
         self._choice.launch(logits, inputs, way, chosen)
         accept(chosen, inputs.tree.parents, inputs.ends(self._choice.stops, self._result))
+
+
+def _first_rows(num_rows: int, rows: torch.Tensor) -> torch.Tensor:
+    return rows[:num_rows].clone()

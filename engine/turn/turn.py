@@ -141,6 +141,8 @@ class Turn:
                     self._launch(rounds)
                 if self._goes_on_plainly():
                     rounds.launch_ahead()
+                else:
+                    self._prepare()
                 newest, num_before = self.token_ids[-1], len(memory.ids)
                 one = self._take(rounds)
                 # a device waits from here on, unless a round runs ahead
@@ -220,6 +222,11 @@ class Turn:
         """Whether nothing is to be proposed behind a plain round that is on its way."""
         num_tokens = self._most_proposals(self._answer.room - 1)
         return num_tokens < 1 or self._drafter.goes_on_plainly(len(self.token_ids), num_tokens)
+
+    def _prepare(self) -> None:
+        num_tokens = self._most_proposals(self._answer.room - 1)
+        if num_tokens > 0:
+            self._drafter.prepare(len(self.token_ids), num_tokens)
 
     def _most_proposals(self, room: int) -> int:
         return min(self._num_draft_tokens, room - 1)

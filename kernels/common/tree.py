@@ -55,7 +55,7 @@ class TreePlan:
         return self.parents == _CHAINS[self.num_nodes]
 
 
-_ZEROS = (0,) * MAX_ROWS
+_ROW_BYTES = 4 * MAX_ROWS
 _CHAINS = [tuple(range(-1, number - 1)) for number in range(MAX_ROWS + 1)]
 
 
@@ -88,8 +88,8 @@ def plan_tree(parents: Sequence[int]) -> TreePlan:
         paths.append((*paths[parent], row) if row else (0,))
     saves, restores = _slots(parents)
     rows = (parents, depths, saves, restores, *paths)
-    tables = array("i", [value for row in rows for value in (*row, *_ZEROS[len(row) :])])
-    return TreePlan(parents, tuple(depths), saves, restores, tuple(paths), tables.tobytes())
+    tables = b"".join([array("i", row).tobytes().ljust(_ROW_BYTES, b"\0") for row in rows])
+    return TreePlan(parents, tuple(depths), saves, restores, tuple(paths), tables)
 
 
 def depth_first(parents: Sequence[int]) -> tuple[int, ...]:

@@ -264,6 +264,7 @@ def settled_router() -> Router:
     router = new_router(H200)
     play_ahead(router, 300, wrong)
     assert router.goes_on_plainly([], 0, 31)
+    router.learn([7])
     return router
 
 
