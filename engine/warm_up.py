@@ -11,7 +11,7 @@ from engine.model.chunk import NUM_ROWS
 from engine.model.compiling import compile_products
 from engine.model.decoder import Model
 from engine.turn.choice import TokenChooser
-from engine.turn.clock import PhaseClock
+from engine.turn.clock import clock_for
 from engine.turn.machine import Machine
 from engine.turn.memory import Memory
 from engine.turn.verify import Course
@@ -68,7 +68,7 @@ def run_rounds(machine: Machine, memory: Memory) -> None:
     sampling, num_ids = model.default_sampling, machine.tokenizer.num_ids
     for num_rows in ROW_CLASSES:
         memory.forget()
-        draft, clock = Draft.chain((0,) * (num_rows - 1)), PhaseClock(model.device)
+        draft, clock = Draft.chain((0,) * (num_rows - 1)), clock_for(model.device)
         course = Course(memory.state, TokenChooser(sampling, num_ids, ()))
         launched = machine.verifier.launch(course, 0, draft, num_rows, clock)
         launched.wait(lambda _token_id: False)

@@ -34,7 +34,7 @@ from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
 from engine.turn.local import LocalEngine
 from engine.turn.machine import Machine
-from engine.turn.rows_round import RowsRound
+from engine.turn.rows_round import ResultPage
 from engine.turn.rows_verify import RowsVerifier
 from engine.turn.traffic import RowsTraffic
 from engine.types import EngineInfo, Request, Sampling
@@ -134,16 +134,15 @@ class ScriptedDevice:
         """Stand in the place of a verifier's graphs."""
         self._verifier: Any = verifier
         self._verifier._graphs = self
-        wait = RowsRound.wait
+        wait = ResultPage.wait
 
-        def waited(launched: RowsRound, *arguments: Any) -> Any:
+        def waited(page: ResultPage) -> list[int]:
             self._num_asked -= 1
-            now_s = time.perf_counter()
-            self.meanwhile_us.append((now_s - self._launched_s) * 1e6)
+            self.meanwhile_us.append((time.perf_counter() - self._launched_s) * 1e6)
             self._known_s = time.perf_counter()
-            return wait(launched, *arguments)
+            return wait(page)
 
-        RowsRound.wait = waited
+        ResultPage.wait = waited
 
     def _verify(self, num_rows: int) -> None:
         inputs, verifier = self._verifier._course.state.inputs, self._verifier

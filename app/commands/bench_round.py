@@ -87,9 +87,10 @@ def _shares(rounds: list[dict[str, Any]]) -> list[str]:
     if not looked_at:
         return []
     return [
-        "rows  host share  gaps between kernels",
+        "rows  host share  unforeseen  gaps between kernels",
         *(
-            f"{one['rows']:>4}{_percent(one['host_share']):>12}{_percent(one['gap_share']):>22}"
+            f"{one['rows']:>4}{_percent(one['host_share']):>12}"
+            f"{_percent(one['unforeseen_share']):>12}{_percent(one['gap_share']):>22}"
             for one in looked_at
         ),
     ]

@@ -3,9 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kernels.common.tree import TreePlan, depth_first, plan_chain, plan_tree
+
+
+class Foreseen(NamedTuple):
+    """How a round may go, and what follows it then.
+
+    Attributes:
+        token_ids: that the round commits.
+        draft: of the next one.
+    """
+
+    token_ids: Sequence[int]
+    draft: "Draft"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,16 @@ class Draft:
                 break
             row, length = following[0], length + 1
         return tuple(token_ids[:length])
+
+    def path_of(self, token_ids: Sequence[int]) -> list[int]:
+        """The rows that a target reads which chooses these tokens; none if it would read others."""
+        path = [0]
+        for token_id in token_ids:
+            row = path[-1]
+            path += [one for one in self.children(row) if self.token_ids[one - 1] == token_id][:1]
+            if path[-1] == row:
+                break
+        return path if len(path) == len(token_ids) else []
 
     def children(self, row: int) -> list[int]:
         """Rows that follow ``row`` directly, in order."""

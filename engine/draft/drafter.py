@@ -1,8 +1,11 @@
 """What a drafter is to the round, and the one that proposes nothing."""
 
+from collections.abc import Callable
 from typing import Protocol
 
-from engine.draft.draft import Draft
+from engine.draft.draft import Draft, Foreseen
+
+Room = Callable[[int], int]
 
 
 class Drafter(Protocol):
@@ -43,13 +46,18 @@ class Drafter(Protocol):
         return False
 
 
-    def prepare(self, num_generated: int, num_tokens: int) -> None:
-        """Do what a proposal needs and what can be done before the round on its way is known.
+    def prepare(self, num_generated: int, room_behind: Room) -> Foreseen | None:  # noqa: ARG002
+        """Do what can be done for the next proposal while a round is on its way.
 
         Args:
             num_generated: tokens committed in this turn, those of that round not among them.
-            num_tokens: the most proposals that there is room for behind one token of it.
+            room_behind: (tokens that the round commits) -> the most proposals behind them.
+
+        Returns:
+            How that round may go, and what is then proposed behind it: `propose` is asked as ever,
+            and says the same. None where nobody knows.
         """
+        return None
 
 
 class NoDrafter(Drafter):

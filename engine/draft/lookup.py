@@ -3,8 +3,8 @@
 import heapq
 from collections.abc import Sequence
 
-from engine.draft.draft import Draft
-from engine.draft.drafter import Drafter
+from engine.draft.draft import Draft, Foreseen
+from engine.draft.drafter import Drafter, Room
 from engine.draft.ngrams import Ending, NgramIndex
 
 MAX_CONTINUATIONS = 4
@@ -47,7 +47,8 @@ class LookupDrafter(Drafter):
         self._num_read = -1  # tokens of the answer that are indexed; not even the prompt
         self._newest: list[Ending] = []
         self._guess: tuple[int, ...] = ()
-        self._guessed: tuple[int, list[Ending]] = 0, []
+        self._guessed: list[Ending] = []
+        self._num_guessed = 0
         self._draft = Draft.chain(())
 
     def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:  # noqa: ARG002
@@ -55,42 +56,46 @@ class LookupDrafter(Drafter):
         self._draft = self._drafted(self.endings(num_tokens), num_tokens)
         return self._draft
 
-    def prepare(self, num_generated: int, num_tokens: int) -> None:  # noqa: ARG002
-        """Look up what follows if the round on its way takes all of its draft; see ``Drafter``."""
-        self._drafted(self.guess(self._draft, num_tokens), num_tokens)  # its plan is kept
+    def prepare(self, num_generated: int, room_behind: Room) -> Foreseen | None:  # noqa: ARG002
+        """Foresee that a copy goes on; see ``Drafter``."""
+        guess, endings = self.guess(self._draft, room_behind)
+        return Foreseen(guess, self._drafted(endings, self._num_guessed)) if endings else None
 
     def endings(self, num_tokens: int) -> list[Ending]:
         """Where the text ended so before, the best ``MAX_CONTINUATIONS`` places first."""
         new = tuple(self._answer_ids[max(self._num_read, 0) :])
         guess, self._guess = self._guess, ()
-        if new == guess and new and self._guessed[0] == num_tokens:
+        if new and new == guess and num_tokens == self._num_guessed:
             self._num_read += len(new)
-            self._newest = self._guessed[1]
+            self._newest = self._guessed
             return self._newest
         self._read_on(new)
         self._newest = self._index.endings(num_tokens)[:MAX_CONTINUATIONS]
         return self._newest
 
-    def guess(self, draft: Draft, num_tokens: int) -> list[Ending]:
-        """What `endings` will find if the text goes on as the best place did, as far as it drafts.
+    def guess(self, draft: Draft, room_behind: Room) -> tuple[tuple[int, ...], list[Ending]]:
+        """What a round commits if the text goes on as the best place did, and `endings` then.
 
         Args:
-            draft: on its way, from the newest `endings`.
-            num_tokens: as there.
+            draft: of the round, from the newest `endings`.
+            room_behind: as `prepare` takes it.
+
+        Returns:
+            Nothing where the text stood nowhere before, or there is no room.
         """
-        self._guess = ()
+        self._guess, self._guessed = (), []
         if not self._newest or len(self._answer_ids) != self._num_read:
-            return []
-        guess = draft.path_along(self._newest[0].continuation)
-        index = self._index
-        index.extend(guess)
-        after = index.endings(1)
-        if not after:
-            return []
-        index.extend(after[0].continuation)
-        self._guess = (*guess, *after[0].continuation)
-        self._guessed = num_tokens, index.endings(num_tokens)[:MAX_CONTINUATIONS]
-        return self._guessed[1]
+            return (), []
+        accepted = draft.path_along(self._newest[0].continuation)
+        self._index.extend(accepted)
+        after = self._index.endings(1)
+        num_tokens = room_behind(len(accepted) + 1)
+        if not after or num_tokens < 1:
+            return (), []
+        self._index.extend(after[0].continuation)
+        self._guess, self._num_guessed = (*accepted, *after[0].continuation), num_tokens
+        self._guessed = self._index.endings(num_tokens)[:MAX_CONTINUATIONS]
+        return self._guess, self._guessed
 
     def _drafted(self, endings: Sequence[Ending], num_tokens: int) -> Draft:
         continuations = [one.continuation for one in endings]

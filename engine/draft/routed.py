@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from engine.draft.dflash import DflashRows, walk
-from engine.draft.draft import Draft
-from engine.draft.drafter import Drafter
+from engine.draft.draft import Draft, Foreseen
+from engine.draft.drafter import Drafter, Room
 from engine.draft.lookup import LookupDrafter
+from engine.draft.market import Proposal
 from engine.draft.mtp import MtpRows
 from engine.draft.prices import Prices
 from engine.draft.router import Router
@@ -76,16 +77,7 @@ class RoutedDrafter(Drafter):
         )
         said = chosen.num_steps or chosen.with_block or chosen.token_ids
         self._is_plain = not said and self._router.expects_no_copy
-        block_bytes = 0
-        if chosen.with_block and self._dflash is not None:
-            block_bytes = self._dflash.drafter.moved_bytes(self._dflash.num_read)
-        self._draft = replace(
-            Draft.tree(chosen.token_ids, chosen.parents),
-            drafter=chosen.drafter,
-            num_steps=chosen.num_steps,
-            with_block=chosen.with_block,
-            num_bytes=block_bytes,
-        )
+        self._draft = self._drafted(chosen)
         return self._draft
 
     def goes_on_plainly(self, num_generated: int, num_tokens: int) -> bool:
@@ -99,17 +91,34 @@ class RoutedDrafter(Drafter):
             self._is_plain = self._router.goes_on_plainly(endings, context_tokens, num_tokens)
         return self._is_plain
 
-    def prepare(self, num_generated: int, num_tokens: int) -> None:
-        """Learn, and weigh what does not depend on what is looked up; see ``Drafter``."""
+    def prepare(self, num_generated: int, room_behind: Room) -> Foreseen | None:
+        """Learn, weigh what is known, and foresee that a copy goes on; see ``Drafter``."""
         self._learn()
-        endings = self._lookup.guess(self._draft, num_tokens)
-        self._router.prepare(self._num_prompt + num_generated, num_tokens, endings)
+        guess, endings = self._lookup.guess(self._draft, room_behind)
+        num_tokens = room_behind(len(guess) or 1)
+        if num_tokens < 1:
+            return None
+        context_tokens = self._num_prompt + num_generated
+        chosen = self._router.prepare(context_tokens, num_tokens, endings)
+        return Foreseen(guess, self._drafted(chosen)) if guess and chosen is not None else None
 
     def _learn(self) -> None:
         """Learn from the rounds whose tokens are known."""
         while len(self._said_at) > 1:
             self._router.learn(self._answer_ids[self._said_at[0] : self._said_at[1]])
             del self._said_at[0]
+
+    def _drafted(self, chosen: Proposal) -> Draft:
+        block_bytes = 0
+        if chosen.with_block and self._dflash is not None:
+            block_bytes = self._dflash.drafter.moved_bytes(self._dflash.num_read)
+        return replace(
+            Draft.tree(chosen.token_ids, chosen.parents),
+            drafter=chosen.drafter,
+            num_steps=chosen.num_steps,
+            with_block=chosen.with_block,
+            num_bytes=block_bytes,
+        )
 
     def _run(self, token_id: int, drafter: str, num_tokens: int) -> list[int]:
         if drafter == "mtp" and self._mtp is not None:

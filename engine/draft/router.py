@@ -113,13 +113,16 @@ class Router:
 
     def prepare(
         self, context_tokens: int, num_tokens: int, endings: Sequence[Ending] = ()
-    ) -> None:
+    ) -> Proposal | None:
         """Get ready to propose, while the round before is on its way.
 
         Args:
             context_tokens: positions held; those of the round on its way change no price.
             num_tokens: the most proposals that the next round has room for.
             endings: that lookup finds if the text goes on as it is thought to.
+
+        Returns:
+            What `propose` then says; None where a drafter must run first.
         """
         most = min(num_tokens, MAX_TOKENS)
         draft_ms, market = self._prices.draft_ms(), Market(self._prices, context_tokens)
@@ -134,6 +137,9 @@ class Router:
         self._prepared = _Prepared(
             most, chances, draft_ms, market, options, alone, endings, found, chosen, plain
         )
+        resting = self._resting(self._prepared, chosen)
+        is_due = any(self._calibration.probes[name].is_due for name in resting)
+        return None if chosen.drafter or is_due else plain
 
     def propose(
         self,

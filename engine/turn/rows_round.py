@@ -81,12 +81,18 @@ class RowsRound:
         self.clock = clock
         self.notice = ""
         self._taps = taps
-        self._is_taken_in = False
+        self._is_taken_in = self._has_ended = False
+        self._result: list[int] = []
 
     def bring(self, page: ResultPage, rows: PathRows) -> None:
         """Hand over where what comes of the round will be: all of it is asked of the device."""
         self._page = page
         self._rows = rows
+
+    @property
+    def is_taken_in(self) -> bool:
+        """Whether the state counts its rows already."""
+        return self._is_taken_in
 
     def take_in(self, rows: Sequence[int]) -> None:
         """Let the state take in rows, a path from row 0; the round may still be on its way."""
@@ -95,7 +101,20 @@ class RowsRound:
             self._taps.keep(state.length, self._rows.tapped[: len(rows)])
         state.accept(rows)
         self._is_taken_in = True
-        self.clock.enter("host")
+        self.end()
+
+    def end(self) -> None:
+        """Let the next round begin, in the clock."""
+        if not self._has_ended:
+            self._has_ended = True
+            self.clock.enter("host")
+
+    def result(self) -> list[int]:
+        """Wait for what came of it: int32 [80] of `kernels.sample.accept`."""
+        if not self._result:
+            self._result = self._page.wait()
+            self._state.inputs.have_left()
+        return self._result
 
     def wait(self, commit: Commit) -> Verified:
         """Wait for what came of it, and commit that as far as the turn goes on.
@@ -103,7 +122,7 @@ class RowsRound:
         Raises:
             ValueError: a row that the target came to has no finite largest logit.
         """
-        result = self._page.wait()
+        result = self.result()
         num_chosen, num_agreed, num_tested, finish, end = result[:5]
         committed, path = (result[part][:num_chosen] for part in (COMMITTED, PATH))
         chosen, goes_on = self._commit(committed, commit)

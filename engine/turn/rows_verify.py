@@ -1,5 +1,7 @@
 """Verify all rows of a round at once on a GPU, and the next round behind it."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
 
@@ -14,10 +16,32 @@ from engine.turn.device_choice import DeviceChoice, Way
 from engine.turn.rows_round import PathRows, ResultPage, RowsRound
 from engine.turn.verify import Course, Launched
 from kernels.common.round import MAX_ROWS
-from kernels.sample.accept import RESULT_SIZE, accept
+from kernels.sample.accept import COMMITTED, PATH, RESULT_SIZE, accept
+from kernels.sample.accept_reference import GOES_ON
 from kernels.sample.params import Method
 
 PLAIN = Draft.chain(())
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRound:
+    """A round whose numbers wait for the one before it.
+
+    Attributes:
+        before: on its way.
+        token_ids: that it must commit.
+        path: the rows that lead to them.
+        draft: what the round verifies.
+        room: tokens that the turn may commit before it.
+        shape: of its launches.
+    """
+
+    before: RowsRound
+    token_ids: list[int]
+    path: list[int]
+    draft: Draft
+    room: int
+    shape: RowsShape
 
 
 class RowsVerifier:
@@ -84,9 +108,45 @@ class RowsVerifier:
             return None
         before.take_in([0])
         self._choice.mark(self._result, self._way)
-        clock = before.clock.next()
+        clock = before.clock.next(is_ahead=True)
         behind = RowsRound(course, PLAIN, before.room - 1, clock, self._model.taps)
         return self._run(behind, state, shape, self._way)
+
+    def get_ready(
+        self, before: Launched, token_ids: Sequence[int], draft: Draft
+    ) -> "ReadyRound | None":
+        """Write all numbers of a round to come; see ``engine.turn.verify.Verifier``."""
+        assert isinstance(before, RowsRound)
+        course, state = before.course, before.course.state
+        assert isinstance(state, RoundState)
+        path, room = before.draft.path_of(token_ids), before.room - len(token_ids)
+        length = state.length + len(token_ids)
+        num_rows = draft.plan.num_nodes
+        shape = self._shape(num_rows, length + num_rows)
+        may_go = path and room >= num_rows and length + num_rows <= state.max_tokens
+        may_go = may_go and not before.is_taken_in and not course.chooser.may_force
+        if not may_go or self._must_settle(shape, self._way):
+            return None
+        row_ids = (token_ids[-1], *draft.token_ids)
+        state.inputs.write(row_ids, draft.plan, length, 1 - state.parity, path, room)
+        return ReadyRound(before, list(token_ids), path, draft, room, shape)
+
+    def launch_ready(self, ready: "ReadyRound") -> RowsRound | None:
+        """Launch it if the round before went as foreseen; see ``engine.turn.verify.Verifier``."""
+        before = ready.before
+        result = before.result()
+        num_chosen, _, _, finish = result[:4]
+        committed, path = (result[part][:num_chosen] for part in (COMMITTED, PATH))
+        if finish != GOES_ON or committed != ready.token_ids or path != ready.path:
+            return None
+        course, state = before.course, before.course.state
+        assert isinstance(state, RoundState)
+        state.inputs.send()
+        self._choice.mark(self._result, self._way)
+        before.end()
+        clock = before.clock.next()
+        launched = RowsRound(course, ready.draft, ready.room, clock, self._model.taps)
+        return self._run(launched, state, ready.shape, self._way)
 
     def _shape(self, num_rows: int, end: int) -> RowsShape:
         is_tapped = self._model.taps is not None

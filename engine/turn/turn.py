@@ -66,6 +66,7 @@ class Turn:
         sources = DraftSources(
             memory.mtp, memory.ngrams, ids, self.token_ids, self._truth(),
             machine.tokenizer.num_ids, memory.calibration, machine.routing, memory.dflash,
+            is_recorded=bool(request.replay_ids),
         )  # fmt: skip
         # what a scripted drafter takes is no price
         self._routing = machine.routing if drafter == "auto" else None
@@ -141,15 +142,17 @@ class Turn:
                     self._launch(rounds)
                 if self._goes_on_plainly():
                     rounds.launch_ahead()
-                else:
-                    self._prepare()
+                elif foreseen := self._drafter.prepare(len(self.token_ids), self._room_behind):
+                    rounds.foresee(foreseen)
                 newest, num_before = self.token_ids[-1], len(memory.ids)
                 one = self._take(rounds)
                 # a device waits from here on, unless a round runs ahead
                 try:
                     if self._drafter.reads_rows:
                         self._read(newest, one)
-                    if answer.finish is None and not rounds.are_under_way:
+                    if answer.finish is None and one.went_as_foreseen:
+                        self._propose()  # what is on its way
+                    elif answer.finish is None and not rounds.are_under_way:
                         self._launch(rounds)
                     if not self._drafter.reads_rows:
                         self._read(newest, one)
@@ -223,10 +226,9 @@ class Turn:
         num_tokens = self._most_proposals(self._answer.room - 1)
         return num_tokens < 1 or self._drafter.goes_on_plainly(len(self.token_ids), num_tokens)
 
-    def _prepare(self) -> None:
-        num_tokens = self._most_proposals(self._answer.room - 1)
-        if num_tokens > 0:
-            self._drafter.prepare(len(self.token_ids), num_tokens)
+    def _room_behind(self, num_committed: int) -> int:
+        """The most proposals behind a round that commits so many tokens."""
+        return self._most_proposals(self._answer.room - num_committed)
 
     def _most_proposals(self, room: int) -> int:
         return min(self._num_draft_tokens, room - 1)

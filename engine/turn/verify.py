@@ -1,8 +1,8 @@
 """Find out how far the target agrees with a draft."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -104,6 +104,26 @@ class Verifier(Protocol):
         """
         ...
 
+    def get_ready(self, before: Launched, token_ids: Sequence[int], draft: Draft) -> Any:  # noqa: ANN401  each verifier's own
+        """Get a round ready while the one before it runs, for the case that this goes as foreseen.
+
+        Args:
+            before: the only round on its way.
+            token_ids: that it is thought to commit.
+            draft: of the next round.
+
+        Returns:
+            What `launch_ready` takes; None where there is nothing to be got ready.
+        """
+        ...
+
+    def launch_ready(self, ready: Any) -> Launched | None:  # noqa: ANN401
+        """Wait for the round before, and launch what is ready if it committed the foreseen tokens.
+
+        That comes before anything else that the host does with them.
+        """
+        ...
+
 
 class RowWalk:
     """Computes row after row and stops at the first disagreement.
@@ -128,6 +148,15 @@ class RowWalk:
 
     def launch_behind(self, before: Launched) -> None:  # noqa: ARG002
         """Never: nothing runs while nobody waits."""
+        return
+
+
+    def get_ready(self, before: Launched, token_ids: Sequence[int], draft: Draft) -> None:  # noqa: ARG002
+        """Nothing: as above."""
+        return
+
+    def launch_ready(self, ready: None) -> None:  # noqa: ARG002
+        """Never: as above."""
         return
 
 

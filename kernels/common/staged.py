@@ -1,8 +1,15 @@
 """Bring small tables of numbers to the device at one address, without waiting for the device."""
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
+
+
+def pinned(size: int, device: torch.device) -> tuple[torch.Tensor, Any]:
+    """Zeros on the host, int32 [size], that a device copies by itself; and the same for numpy."""
+    page = torch.zeros(size, dtype=torch.int32, pin_memory=device.type == "cuda")
+    return page, cast("Any", page).numpy()
 
 
 class StagedTable:
@@ -10,14 +17,11 @@ class StagedTable:
 
     Attributes:
         values: int32 [size] on the device, zeros at first.
-        page: the bytes that leave next, zeros at first; written behind `wait`.
     """
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.values = torch.zeros(size, dtype=torch.int32, device=device)
-        self._page = torch.zeros(size, dtype=torch.int32, pin_memory=device.type == "cuda")
-        self._numbers = self._page.numpy()
-        self.page = memoryview(self._numbers).cast("B")
+        self._page, self._numbers = pinned(size, device)
         self._has_left = torch.cuda.Event() if device.type == "cuda" else None
 
     def load(self, values: Sequence[int]) -> None:
@@ -31,17 +35,9 @@ class StagedTable:
         """
         if len(values) > len(self._page):
             raise ValueError(f"load: {len(values)} numbers for a table of {len(self._page)}")
-        self.wait()
-        self._numbers[: len(values)] = values
-        self.send()
-
-    def wait(self) -> None:
-        """Wait until the page may be written: its last copy has left."""
         if self._has_left is not None:
             self._has_left.synchronize()
-
-    def send(self) -> None:
-        """Copy the whole page to the device, in the order of the current stream."""
+        self._numbers[: len(values)] = values
         self.values.copy_(self._page, non_blocking=True)
         if self._has_left is not None:
             self._has_left.record()

@@ -127,41 +127,30 @@ class TreeTables:
         saves: int32 [32].
         restores: int32 [32].
         paths: int32 [32, 32], entry [row, depth] for depths up to the row's own; 0 beyond.
-        plan: what the tables hold.
 
     Rows beyond the plan's keep what an earlier plan left: nothing reads them.
 
     Args:
-        device: of a table of its own.
-        within: a table of `TREE_SIZE` numbers or more, whose first ones are these, in the place of
-            one of its own; whoever made it sends it.
+        values: int32 of `TREE_SIZE` or more, whose beginning these tables are.
     """
 
-    def __init__(self, device: torch.device, within: StagedTable | None = None) -> None:
-        self._table = within or StagedTable(TREE_SIZE, device)
-        rows = self._table.values[:TREE_SIZE].view(-1, MAX_ROWS)
+    def __init__(self, values: torch.Tensor) -> None:
+        rows = values[:TREE_SIZE].view(-1, MAX_ROWS)
         self.parents, self.depths, self.saves, self.restores = rows[:4]
         self.paths = rows[4:]
-        self.plan = plan_chain(MAX_ROWS)
-        self._table.page[: len(self.plan.tables)] = self.plan.tables
-        self._table.send()
+
+
+class StagedTree(TreeTables):
+    """A plan in device memory that is loaded by itself; the longest chain at first."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._table = StagedTable(TREE_SIZE, device)
+        super().__init__(self._table.values)
+        self.load(plan_chain(MAX_ROWS))
 
     def load(self, plan: TreePlan) -> None:
         """Copy a plan to the device, in the order of the current stream."""
-        self._table.wait()
-        self.write(plan)
-        self._table.send()
-
-    def write(self, plan: TreePlan) -> None:
-        """Write a plan to the table's page, which may be written and is sent by the caller.
-
-        A chain is not written over a longer one: its tables begin alike.
-        """
-        held = self.plan
-        begins_alike = plan.is_chain and held.is_chain and plan.num_nodes <= held.num_nodes
-        if not begins_alike and plan.parents != held.parents:
-            self._table.page[: len(plan.tables)] = plan.tables
-            self.plan = plan
+        self._table.load(array("i", plan.tables))
 
 
 def _slots(parents: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -17,7 +17,7 @@ from engine.model.random import random_model
 from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings
 from engine.turn.choice import TokenChooser
-from engine.turn.clock import PhaseClock
+from engine.turn.clock import clock_for
 from engine.turn.verify import Course
 from engine.types import Sampling
 
@@ -168,7 +168,7 @@ def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts, num
 
     def a_round():
         chooser = TokenChooser(Sampling(temperature=0.0), SMALL.vocab_size, ())
-        clock = PhaseClock(torch.device("cpu"))
+        clock = clock_for(torch.device("cpu"))
         course, drafted = Course(state, chooser), Draft.chain((1,) * (num_rows - 1))
         verifier.launch(course, 5, drafted, 9, clock).wait(lambda _: True)
 

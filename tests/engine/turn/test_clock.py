@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from engine.turn import clock as timed
-from engine.turn.clock import PhaseClock
+from engine.turn.clock import clock_for
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def at(monkeypatch):
 
 def test_a_round_lasts_until_the_next_begins(at):
     at(1.0)
-    first = PhaseClock(torch.device("cpu"))
+    first = clock_for(torch.device("cpu"))
     for second, phase in ((1.5, "verify"), (3.5, "accept"), (3.75, "host")):
         at(second)
         first.enter(phase)
@@ -33,7 +33,7 @@ def test_a_round_lasts_until_the_next_begins(at):
 
 
 def test_a_phase_that_comes_again_adds_up(at):
-    clock = PhaseClock(torch.device("cpu"))
+    clock = clock_for(torch.device("cpu"))
     for second, phase in ((1.0, "verify"), (2.0, "accept"), (4.0, "verify"), (4.5, "host")):
         at(second)
         clock.enter(phase)
