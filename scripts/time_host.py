@@ -16,8 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import torch
 
@@ -29,16 +27,17 @@ from engine.model.config import SHAPE_DEMO, hybrid_layers
 from engine.model.kernel_model import KernelModel
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
+from engine.model.round_state import RoundInputs
 from engine.profile import Drafting, Formats
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
+from engine.turn.device_choice import DeviceChoice, Way
 from engine.turn.local import LocalEngine
 from engine.turn.machine import Machine
 from engine.turn.rows_round import ResultPage
 from engine.turn.rows_verify import RowsVerifier
 from engine.turn.traffic import RowsTraffic
-from engine.types import EngineInfo, Request, Sampling
-from kernels.sample.accept_reference import accept_reference
+from engine.types import EngineInfo, Request, Sampling, TurnEnded
 
 PROMPT_TOKENS = 1024
 GREEDY = Sampling(temperature=0.0)
@@ -69,7 +68,9 @@ def main() -> int:
     engine = _engine(device, len(text))
     gc.collect()
     gc.freeze()
-    print(f"{'drafter':<10}{'shape':<8}{'rows':>5}{'rounds':>8}{'between':>9}{'p90':>7}{'meanwhile':>11}")
+    print(
+        f"{'drafter':<10}{'shape':<8}{'rows':>5}{'rounds':>8}{'between':>9}{'p90':>7}{'meanwhile':>11}"
+    )
     for drafter, shape, most, sampling in CASES:
         if arguments.only not in drafter:
             continue
@@ -80,6 +81,7 @@ def main() -> int:
         )  # fmt: skip
         device.between_us, device.meanwhile_us = [], []
         *_, end = engine.generate(request, threading.Event())
+        assert isinstance(end, TurnEnded)
         record = end.record
         assert record.token_ids == text[PROMPT_TOKENS:], (record.error, drafter)
         between, meanwhile = sorted(device.between_us), device.meanwhile_us
@@ -94,46 +96,42 @@ def main() -> int:
 
 
 class ScriptedDevice:
-    """Leaves what a verify would that chooses the tokens of a text, and notes when it is asked.
+    """Stands in the place of a verifier's graphs, chooses the tokens of a text, and notes when.
 
     Attributes:
-        between_us: from what came of a round to the launch of the next.
+        text: a prompt and its answer.
+        between_us: from what came of a round to the launch of the next; 0 where that was ahead.
         meanwhile_us: from a launch until the host waits for it.
 
     Args:
-        text: a prompt and its answer.
+        text: as above.
     """
 
     def __init__(self, text: tuple[int, ...]) -> None:
+        self.text = (*text, *(1,) * 64)
         self.between_us: list[float] = []
         self.meanwhile_us: list[float] = []
-        self._text = (*text, *(1,) * 64)
         self._num_asked = 0
         self._launched_s = self._known_s = 0.0
-        self._launch: Callable[[], None] = lambda: None
 
     def lacks(self, _key: Hashable) -> bool:
         """All graphs are there."""
         return False
 
     def serve(self, _addresses: tuple[int, ...]) -> None:
-        """Graphs are nothing."""
+        """Nothing moves."""
 
-    def run(self, key: Any, _launch: Callable[[], None], _what: str) -> None:
+    def run(self, _key: Hashable, launch: Callable[[], None], _what: str) -> None:
         """Run a round."""
-        self._launched_s = asked_s = time.perf_counter()
-        if not self._num_asked and self._known_s:
-            self.between_us.append((asked_s - self._known_s) * 1e6)
-        elif self._known_s:
-            self.between_us.append(0.0)
+        if self._known_s:
+            waited_s = time.perf_counter() - self._known_s
+            self.between_us.append(0.0 if self._num_asked else waited_s * 1e6)
         self._num_asked += 1
-        self._verify(key[0].num_rows)
+        launch()
         self._launched_s = time.perf_counter()
 
-    def watch(self, verifier: RowsVerifier) -> None:
-        """Stand in the place of a verifier's graphs."""
-        self._verifier: Any = verifier
-        self._verifier._graphs = self
+    def stand_in(self, model: KernelModel) -> None:
+        """Take the place of a model's GPU, before a verifier is made of it."""
         wait = ResultPage.wait
 
         def waited(page: ResultPage) -> list[int]:
@@ -142,33 +140,62 @@ class ScriptedDevice:
             self._known_s = time.perf_counter()
             return wait(page)
 
-        ResultPage.wait = waited
+        def choose(
+            _choice: DeviceChoice,
+            _logits: torch.Tensor,
+            inputs: RoundInputs,
+            _way: Way,
+            ids: torch.Tensor,
+        ) -> None:
+            first = int(inputs.start) + 1
+            depths = inputs.tree.depths[: len(ids)].tolist()
+            ids.copy_(torch.tensor([self.text[first + one] for one in depths]))
 
-    def _verify(self, num_rows: int) -> None:
-        inputs, verifier = self._verifier._course.state.inputs, self._verifier
-        start, depths = int(inputs.start), inputs.tree.depths[:num_rows].tolist()
-        chosen = torch.tensor([self._text[start + depth + 1] for depth in depths])
-        ends = inputs.ends(verifier._choice.stops, verifier._result)
-        accept_reference(chosen, inputs.tree.parents, ends.tensors())
+        ResultPage.wait = waited
+        DeviceChoice.launch = choose
+        vars(model).update(
+            new_graphs=lambda: self,
+            run_rows=lambda *_: None,
+            logits=self._logits,
+            mtp=ScriptedHead(self.text),
+        )
+
+    def _logits(self, hidden: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+        """Let the first token, which comes of the prompt, be the text's."""
+        if out is not None:
+            return out
+        rows = torch.zeros(len(hidden), SHAPE_DEMO.vocab_size)
+        rows[:, self.text[PROMPT_TOKENS]] = 9.0
+        return rows
+
+
+class ScriptedRows:
+    """Counts the rows that a scripted head has read."""
+
+    length = 0
+
+    def truncate(self, length: int) -> None:
+        """Forget the rows from there on."""
+        self.length = length
 
 
 class ScriptedHead:
     """The MTP head of a text: every third proposal is wrong."""
 
     def __init__(self, text: Sequence[int]) -> None:
-        self._text = (*text, *(1,) * 64)
+        self._text = text
 
-    def new_state(self, _max_tokens: int) -> Any:
-        """Counts rows."""
-        state = SimpleNamespace(length=0)
-        state.truncate = lambda length: setattr(state, "length", length)
-        return state
+    def new_state(self, _max_tokens: int) -> ScriptedRows:
+        """No rows."""
+        return ScriptedRows()
 
-    def fill(self, _hidden: torch.Tensor, next_ids: Sequence[int], state: Any) -> None:
+    def fill(self, _hidden: torch.Tensor, next_ids: Sequence[int], state: ScriptedRows) -> None:
         """Count rows."""
         state.length += len(next_ids)
 
-    def draft(self, _hidden: torch.Tensor, _token_id: int, state: Any, number: int) -> list[int]:
+    def draft(
+        self, _hidden: torch.Tensor, _token_id: int, state: ScriptedRows, number: int
+    ) -> list[int]:
         """Propose."""
         places = range(state.length + 2, state.length + 2 + number)
         return [self._text[at] if at % 3 else 0 for at in places]
@@ -191,10 +218,8 @@ def _engine(device: ScriptedDevice, num_tokens: int) -> LocalEngine:
     packer = Packer(Launching((9, 0)))
     model = random_model(config, Formats(*("bf16",) * 5), device="cpu", packer=packer)
     assert isinstance(model, KernelModel)
-    model.mtp = ScriptedHead(device._text)
-    _start_right(model, device)
+    device.stand_in(model)
     tokenizer, verifier = Tokenizer.load(DEMO, config.vocab_size), RowsVerifier(model)
-    device.watch(verifier)
     table = shipped_prices(*PRICES)
     assert table is not None
     machine = Machine(
@@ -208,16 +233,6 @@ def _engine(device: ScriptedDevice, num_tokens: int) -> LocalEngine:
         read_gb_s=1.0,
     )  # fmt: skip
     return LocalEngine(info, machine, ChatTemplate.load(DEMO, tokenizer), Drafting("mtp", 7))
-
-
-def _start_right(model: Any, device: ScriptedDevice) -> None:
-    """Let the first token, which comes of the prompt, be the text's."""
-    def logits(hidden: torch.Tensor, **_: Any) -> torch.Tensor:
-        rows = torch.zeros(len(hidden), model.config.vocab_size)
-        rows[:, device._text[PROMPT_TOKENS]] = 9.0
-        return rows
-
-    model.logits = logits
 
 
 if __name__ == "__main__":

@@ -56,9 +56,10 @@ class RoundTiming:
 
     ``num_bytes`` are by ``engine.records.BYTE_PARTS``, ``phases`` by ``engine.records.PHASES``.
     ``host_share`` is the part of the round that is not its phase ``verify``: a replayed draft is no
-    work of the GPU, so it waits. Rounds are foreseen as those of a copy are: the next is got ready
-    while one runs. ``unforeseen_share`` is the same part where none is. ``gap_share`` is that of the GPU's time in which no kernel runs.
-    Both are None on a CPU, the second and ``launches`` also where the driver lets nobody look.
+    work of the GPU, so it waits. Rounds are foreseen, as those of a copy are: the next one is got
+    ready while one runs. ``unforeseen_share`` is the same part where none is. ``gap_share`` is that
+    of the GPU's time in which no kernel runs. All are None on a CPU, the last and ``launches`` also
+    where the driver lets nobody look.
     """
 
     rows: int

@@ -45,7 +45,6 @@ class Drafter(Protocol):
         """
         return False
 
-
     def prepare(self, num_generated: int, room_behind: Room) -> Foreseen | None:  # noqa: ARG002
         """Do what can be done for the next proposal while a round is on its way.
 

@@ -1,9 +1,10 @@
 """What a round may propose, and what of it the prices of its verify make the best. No tensors."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from operator import mul, truediv
+from operator import mul
 from typing import NamedTuple
 
 from engine.draft.candidates import Candidates
@@ -53,9 +54,7 @@ class Option(NamedTuple):
 
 PLAIN = Option("", (), (), (1.0,), 0.0)
 _ALL_MISSED = [1.0] * MAX_TOKENS
-_CLASSES = [
-    [one - 1 for one in ROW_CLASSES if one <= rows] for rows in range(2 * MAX_TOKENS + 2)
-]
+_CLASSES = [[one - 1 for one in ROW_CLASSES if one <= rows] for rows in range(2 * MAX_TOKENS + 2)]
 """Rows that could be filled -> tokens proposed in each class that could."""
 
 
@@ -85,11 +84,16 @@ class Market:
             expected = option.expected
             if found.chances and (branches or not option.drafter):
                 expected = _with_lookup(option.reached, found)
-            tokens = [expected[at] for at in _CLASSES[len(expected)]]
-            rate = max(map(truediv, tokens, self._with_draft(option.ms)))
+            pairs = zip(_CLASSES[len(expected)], self._with_draft(option.ms), strict=False)
+            rate = max([expected[at] / ms for at, ms in pairs])
             if rate > best:
                 best, chosen = rate, option
         return chosen
+
+    def ms(self, num_tokens: int, draft_ms: float = 0.0) -> float:
+        """Milliseconds of a round that verifies so many proposals as a chain, with their draft."""
+        at = bisect_left(ROW_CLASSES, num_tokens + 1)
+        return draft_ms + self._chain_ms[min(at, len(ROW_CLASSES) - 1)]
 
     def _with_draft(self, draft_ms: float) -> list[float]:
         """Milliseconds of a round by class, with its draft."""

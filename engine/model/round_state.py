@@ -23,7 +23,6 @@ from kernels.delta.fold import delta_fold
 from kernels.delta.record import DeltaRecord
 from kernels.sample.accept import MAX_STOP_IDS, AcceptBuffers
 
-
 _NUMBERS = Struct(f"={2 * MAX_ROWS + 4}i")
 """A round beside its tree: tokens, pending rows, start, parity, number of pending rows, budget."""
 

@@ -1,8 +1,8 @@
 """What some layers leave in the residual stream, handed to a drafter that reads it.
 
 A forward pass writes rows to a buffer at one address, so that a captured graph can; whoever ran it
-then copies and keeps those that count. What is kept of a position stands for the newest text there: keeping
-rows from a position on forgets what was kept behind it.
+then copies and keeps those that count. What is kept of a position stands for the newest text there:
+keeping rows from a position on forgets what was kept behind it.
 """
 
 import torch

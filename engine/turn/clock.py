@@ -85,32 +85,39 @@ class DeviceClock(PhaseClock):
     launched ahead nobody is waited for, and all of it is ``accept``.
 
     Nothing is waited for before `ms` is asked for; rounds are asked for it in their order.
+
+    Attributes:
+        began_s: the host's moment when the round began.
+        rows_began: the GPU's moment when its rows began; None before.
+        is_ahead: it was launched before it was known what came of the round before.
+        draft_ms: of its draft, once the round before has been measured.
     """
 
     def __init__(self, events: EventPool, before: "DeviceClock | None" = None) -> None:
         super().__init__()
+        self.began_s = self._moments[0]
         self._events = events
         self._before = before
         self._next: DeviceClock | None = None
-        self._is_ahead = False
+        self.is_ahead = False
         self._began = events.record() if before is None else None
-        self._rows_began: torch.cuda.Event | None = None
+        self.rows_began: torch.cuda.Event | None = None
         self._rows_ended: torch.cuda.Event | None = None
-        self._draft_ms: float | None = None
+        self.draft_ms: float | None = None
         self._ms: dict[str, float] | None = None
 
     def enter(self, phase: str) -> None:
         """End the running phase and begin ``phase``."""
         super().enter(phase)
         if phase == "verify":
-            self._rows_began = self._events.record()
+            self.rows_began = self._events.record()
         elif phase == "accept":
             self._rows_ended = self._events.record()
 
     def next(self, *, is_ahead: bool = False) -> "DeviceClock":
         """See `PhaseClock.next`."""
         self._next = DeviceClock(self._events, self)
-        self._next._is_ahead = is_ahead
+        self._next.is_ahead = is_ahead
         return self._next
 
     def ms(self) -> dict[str, float]:
@@ -124,30 +131,30 @@ class DeviceClock(PhaseClock):
 
     def _measured(self) -> dict[str, float]:
         spent: dict[str, float] = dict.fromkeys(PHASES, 0.0)
-        began, ended = self._rows_began, self._rows_ended
+        began, ended = self.rows_began, self._rows_ended
         if began is None or ended is None:
             return spent
         ended.synchronize()
         spent["verify"] = began.elapsed_time(ended)
-        if self._draft_ms is not None:
-            spent["draft"] = self._draft_ms
+        if self.draft_ms is not None:
+            spent["draft"] = self.draft_ms
         elif self._began is not None:
             spent["draft"] = self._began.elapsed_time(began)
         following = self._next
-        if following is not None and (next_began := following._rows_began) is not None:
+        if following is not None and (next_began := following.rows_began) is not None:
             next_began.synchronize()
             spent["accept"] = between = ended.elapsed_time(next_began)
-            following._draft_ms = 0.0
-            if not following._is_ahead:
-                following._draft_ms = min(following._host_ms("draft", "verify"), between)
+            following.draft_ms = 0.0
+            if not following.is_ahead:
+                following.draft_ms = min(following.host_ms("draft", "verify"), between)
                 taken_in = self._moments[self._phases.index("host")]
-                host_ms = (following._moments[0] - taken_in) * 1e3
-                spent["host"] = min(max(host_ms, 0.0), between - following._draft_ms)
-                spent["accept"] = between - following._draft_ms - spent["host"]
+                host_ms = (following.began_s - taken_in) * 1e3
+                spent["host"] = min(max(host_ms, 0.0), between - following.draft_ms)
+                spent["accept"] = between - following.draft_ms - spent["host"]
         self._events.take_back([one for one in (self._began, began, ended) if one is not None])
         return spent
 
-    def _host_ms(self, begin: str, end: str) -> float:
+    def host_ms(self, begin: str, end: str) -> float:
         """Milliseconds of the host from the begin of one phase to that of another."""
         moments = [self._moments[self._phases.index(one)] for one in (begin, end)]
         return (moments[1] - moments[0]) * 1e3

@@ -68,7 +68,8 @@ class RoundLog:
         chosen = tuple(self._answer.token_ids[self._num_committed :])
         if self._awaited is not None and chosen:
             draft, context_tokens = self._awaited
-            no_ms, no_bytes = dict.fromkeys(PHASES, 0.0), dict.fromkeys(BYTE_PARTS, 0)
+            no_ms: dict[str, float] = dict.fromkeys(PHASES, 0.0)
+            no_bytes: dict[str, int] = dict.fromkeys(BYTE_PARTS, 0)
             agreed = draft.agreement(chosen)
             self._append(draft, chosen, agreed, context_tokens, no_ms, no_bytes)
 

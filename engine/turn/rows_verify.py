@@ -169,7 +169,7 @@ class RowsVerifier:
 
     @torch.inference_mode()
     def _path_rows(self, launched: RowsRound, state: RoundState, num_rows: int) -> PathRows:
-        """Copy the rows that the round on its way accepts, and close their gaps, whichever it is."""
+        """Copy the rows that the round on its way accepts, whichever they are; close their gaps."""
         if launched.draft.plan.is_chain:
             copied = partial(_first_rows, num_rows)
         else:

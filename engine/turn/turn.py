@@ -138,30 +138,39 @@ class Turn:
                 if stop.is_set():
                     answer.finish = "cancelled"
                     break
-                if not rounds.are_under_way:
-                    self._launch(rounds)
-                if self._goes_on_plainly():
-                    rounds.launch_ahead()
-                elif foreseen := self._drafter.prepare(len(self.token_ids), self._room_behind):
-                    rounds.foresee(foreseen)
-                newest, num_before = self.token_ids[-1], len(memory.ids)
-                one = self._take(rounds)
-                # a device waits from here on, unless a round runs ahead
-                try:
-                    if self._drafter.reads_rows:
-                        self._read(newest, one)
-                    if answer.finish is None and one.went_as_foreseen:
-                        self._propose()  # what is on its way
-                    elif answer.finish is None and not rounds.are_under_way:
-                        self._launch(rounds)
-                    if not self._drafter.reads_rows:
-                        self._read(newest, one)
-                finally:
-                    yield from self._tell(one, num_before)
+                yield from self._run_round(rounds)
         except GeneratorExit:  # nobody wants more; after any failure the state is given up anyway
             self._leave(rounds)
             raise
         rounds.drop()
+
+    def _run_round(self, rounds: Rounds) -> Iterator[Event]:
+        """Wait for a round, launch the next, tell what it brought."""
+        drafter, memory = self._drafter, self._memory
+        if not rounds.are_under_way:
+            self._launch(rounds)
+        if self._goes_on_plainly():
+            rounds.launch_ahead()
+        elif foreseen := drafter.prepare(len(self.token_ids), self._room_behind):
+            rounds.foresee(foreseen)
+        newest, num_before = self.token_ids[-1], len(memory.ids)
+        one = self._take(rounds)
+        try:  # a device waits from here on, unless the next round is on its way
+            if drafter.reads_rows:
+                self._read(newest, one)
+            if self._answer.finish is None:
+                self._go_on(rounds, one)
+            if not drafter.reads_rows:
+                self._read(newest, one)
+        finally:
+            yield from self._tell(one, num_before)
+
+    def _go_on(self, rounds: Rounds, one: Round) -> None:
+        """Launch a round behind one, unless one is on its way."""
+        if one.went_as_foreseen:
+            self._propose()  # what is on its way: the drafter goes on as ever
+        elif not rounds.are_under_way:
+            self._launch(rounds)
 
     def _launch(self, rounds: Rounds) -> None:
         try:

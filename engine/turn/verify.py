@@ -150,7 +150,6 @@ class RowWalk:
         """Never: nothing runs while nobody waits."""
         return
 
-
     def get_ready(self, before: Launched, token_ids: Sequence[int], draft: Draft) -> None:  # noqa: ARG002
         """Nothing: as above."""
         return

@@ -6,7 +6,7 @@ from typing import Self
 import torch
 
 from kernels.common.round import MAX_ROWS
-from kernels.common.tree import TreePlan, StagedTree, plan_chain
+from kernels.common.tree import StagedTree, TreePlan, plan_chain
 from kernels.delta.fold import delta_fold
 from kernels.delta.gate import OutputGate
 from kernels.delta.problems import BETAS, DECAYS, EPS
