@@ -121,6 +121,7 @@ class Seat:
             notices.append(("Profile", text, "info"))
         if info.is_demo and not (before is not None and before.is_demo):
             notices.append(("Demo model", DEMO_NOTICE, "info"))
+        notices += [("", text, "warning") for text in info.notices]
         return Change(notices)
 
     def _went_back(self, event: SwitchFailed) -> Change:

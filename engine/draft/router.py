@@ -25,7 +25,7 @@ from engine.draft.prices import MAX_STEPS, Prices
 ROUNDS_WITHOUT_A_COPY = 16
 """Rounds in which lookup was never right, until plain rounds may follow each other unseen. A copy
 that begins while they do is seen one round later, which costs that round; what it saves is the
-host's part of each, about a twelfth of it on an H200."""
+host's part of each."""
 
 RunDrafter = Callable[[str, int], Sequence[int]]
 """("mtp" or "dflash2", tokens) -> up to as many tokens, each behind the one before."""

@@ -33,7 +33,6 @@ class LocalEngine:
         machine: the parts that outlive a turn.
         template: of the checkpoint.
         drafting: the profile's choice and its limit.
-        notices: what a person should see with the first answer.
         most_marks: points of the conversation to come back to that are held at once.
     """
 
@@ -43,7 +42,6 @@ class LocalEngine:
         machine: Machine,
         template: ChatTemplate,
         drafting: Drafting,
-        notices: tuple[str, ...] = (),
         *,
         most_marks: int = LEAST_SNAPSHOTS,
     ) -> None:
@@ -52,7 +50,6 @@ class LocalEngine:
         self._tokenizer = machine.tokenizer
         self._template = template
         self._drafting = drafting
-        self._notices = list(notices)
         self._told_of_shape = ""
         self._transcript = Transcript(machine.tokenizer, template, info.max_context_tokens)
         self._memory: Memory | None = Memory(
@@ -170,7 +167,7 @@ class LocalEngine:
         )
         turn = Turn(machine, memory, reading, request, drafter, num_draft_tokens, began_s)
         try:
-            yield from self._raise_notices(*notices)
+            yield from (NoticeRaised(one) for one in notices if one)
             with closing(turn.events(stop)) as events:
                 for event in events:
                     if isinstance(event, TurnEnded):
@@ -203,12 +200,6 @@ class LocalEngine:
         """Whether a request is the last conversation and more."""
         said = self._said
         return bool(said) and request.messages[: len(said)] == said
-
-    def _raise_notices(self, *more: str) -> Iterator[NoticeRaised]:
-        notices, self._notices = self._notices, []
-        for text in (*notices, *more):
-            if text:
-                yield NoticeRaised(text)
 
     def _remember(self, prompt: Prompt, turn: Turn, request: Request, thinking: Thinking) -> None:
         """Note in the transcript what was generated."""

@@ -16,13 +16,15 @@ from engine.turn.verify import Commit, Course, Launched, Verified, Verifier
 class Round:
     """A round that has been taken in: what it verified, what came of it, its time.
 
-    ``went_as_foreseen`` when the round that was got ready for that is on its way.
+    ``was_ready`` when it was got ready before the round before had ended, and ``went_as_foreseen``
+    when the one that was got ready for that is on its way.
     """
 
     draft: Draft
     verified: Verified
     clock: PhaseClock
-    went_as_foreseen: bool = False
+    was_ready: bool
+    went_as_foreseen: bool
 
 
 class Rounds:
@@ -43,6 +45,7 @@ class Rounds:
         self._device = device
         self._clock: PhaseClock | None = None
         self._ready: Any = None
+        self._was_ready: Launched | None = None
 
     @property
     def are_under_way(self) -> bool:
@@ -91,9 +94,10 @@ class Rounds:
             following = self._verifier.launch_ready(ready)
         if following is not None:
             self._on_their_way.append(following)
+        was_ready, self._was_ready = launched is self._was_ready, following
         verified = launched.wait(commit)
         self._clock = launched.clock
-        return Round(launched.draft, verified, launched.clock, following is not None)
+        return Round(launched.draft, verified, launched.clock, was_ready, following is not None)
 
     def drop(self) -> None:
         """Take nothing of what is on its way; nobody waits for it."""

@@ -211,7 +211,7 @@ class Turn:
             self._routing.prices.observe(
                 record.rows, context_tokens, one.draft.num_steps, record.ms,
                 branches=record.shape == "tree", with_block=one.draft.with_block,
-                was_asked=bool(one.draft.drafter),
+                was_asked=bool(one.draft.drafter) and not one.was_ready,
             )  # fmt: skip
         self._notices += [verified.notice] if verified.notice else []
         yield from self._log.told()
