@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from unittest.mock import patch
 
 import torch
 
@@ -151,8 +152,8 @@ class ScriptedDevice:
             depths = inputs.tree.depths[: len(ids)].tolist()
             ids.copy_(torch.tensor([self.text[first + one] for one in depths]))
 
-        ResultPage.wait = waited
-        DeviceChoice.launch = choose
+        patch.object(ResultPage, "wait", waited).start()
+        patch.object(DeviceChoice, "launch", choose).start()
         vars(model).update(
             new_graphs=lambda: self,
             run_rows=lambda *_: None,

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from engine.draft.draft import Draft
 from engine.errors import RequestError, TemplateError
@@ -15,7 +13,6 @@ from engine.records import PHASES
 from engine.turn.check_request import check_prompt
 from engine.turn.verify import Walk
 from engine.types import (
-    DRAFT_SHAPES,
     Message,
     NoticeRaised,
     PromptProgressed,
