@@ -88,11 +88,15 @@ class DeviceChoice:
         sample_rows(logits, self._params, rows, method=way.method, ids=ids, scratch=self._scratch)
 
     def _mark_generated(self, generated: Sequence[int]) -> None:
-        """Mark what was generated since the last round, without waiting for the device."""
-        while new := generated[self._num_marked : self._num_marked + MAX_ROWS]:
+        """Mark what was generated since the last round; of that round without waiting for it."""
+        new = generated[self._num_marked :]
+        self._num_marked += len(new)
+        if len(new) > MAX_ROWS:  # behind rounds that ran ahead, which marked most of it themselves
+            _mark(self._seen, new)
+            _mark(self._generated, new)
+        elif new:
             self._new.load((len(new), *(0,) * (COMMITTED.start - 1), *new))
             mark_rows(self._new.values, self._seen, self._generated)
-            self._num_marked += len(new)
 
     def _begin(self, chooser: TokenChooser) -> None:
         sampling = chooser.sampling
@@ -110,5 +114,9 @@ class DeviceChoice:
         if method.penalised:
             self._seen.zero_()
             self._generated.zero_()
-            if chooser.prompt_ids:
-                self._seen[torch.tensor(sorted(chooser.prompt_ids), device=self._seen.device)] = 1
+            _mark(self._seen, sorted(chooser.prompt_ids))
+
+
+def _mark(marks: torch.Tensor, ids: Sequence[int]) -> None:
+    if ids:
+        marks[torch.tensor(ids, device=marks.device)] = 1
