@@ -16,7 +16,7 @@ from engine.turn.device_choice import DeviceChoice, Way
 from engine.turn.rows_round import PathRows, ResultPage, RowsRound
 from engine.turn.verify import Course, Launched
 from kernels.common.round import MAX_ROWS
-from kernels.sample.accept import COMMITTED, PATH, RESULT_SIZE, accept
+from kernels.sample.accept import COMMITTED, MAX_STOP_IDS, PATH, RESULT_SIZE, accept
 from kernels.sample.accept_reference import GOES_ON
 from kernels.sample.params import Method
 
@@ -125,6 +125,8 @@ class RowsVerifier:
         shape = self._shape(num_rows, length + num_rows)
         may_go = path and room >= num_rows and length + num_rows <= state.max_tokens
         may_go = may_go and not before.is_taken_in and not course.chooser.may_force
+        # it folds all that the round before accepts, of which the host then may want less
+        may_go = may_go and (len(token_ids) == 1 or not _host_may_end(course))
         if not may_go or self._must_settle(shape, self._way):
             return None
         row_ids = (token_ids[-1], *draft.token_ids)
@@ -192,6 +194,11 @@ class RowsVerifier:
         self._model.logits(hidden, out=logits)
         self._choice.launch(logits, inputs, way, chosen)
         accept(chosen, inputs.tree.parents, inputs.ends(self._choice.stops, self._result))
+
+
+def _host_may_end(course: Course) -> bool:
+    """Whether the turn may end inside a round that goes on for all that the device knows."""
+    return course.ends_by_text or len(course.stop_ids) > MAX_STOP_IDS
 
 
 def _first_rows(num_rows: int, rows: torch.Tensor) -> torch.Tensor:

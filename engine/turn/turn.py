@@ -129,8 +129,9 @@ class Turn:
         """
         answer, memory = self._answer, self._memory
         course = Course(
-            memory.state, answer.chooser, answer.stop_ids, keeps_logits=self._request.keep_logits
-        )
+            memory.state, answer.chooser, answer.stop_ids, keeps_logits=self._request.keep_logits,
+            ends_by_text=bool(self._request.stop),
+        )  # fmt: skip
         rounds = Rounds(self._machine.verifier, course, self._machine.model.device)
         self._log.begin()
         try:

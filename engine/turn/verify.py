@@ -26,12 +26,14 @@ class Course:
         chooser: of the turn; whoever commits a token notes it there.
         stop_ids: end the turn.
         keeps_logits: hand out the logits of every committed token.
+        ends_by_text: the turn may end behind a token that the text alone tells apart.
     """
 
     state: State
     chooser: TokenChooser
     stop_ids: frozenset[int] = frozenset()
     keeps_logits: bool = False
+    ends_by_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
