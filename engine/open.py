@@ -39,7 +39,7 @@ from engine.routing import routing_of
 from engine.settings.declared import Settings
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
-from engine.tune.tiles import tile_notice, tuned_arithmetic
+from engine.tune.tiles import tile_notice
 from engine.tune.user_prices import Served, find_prices
 from engine.turn.local import LocalEngine
 from engine.turn.machine import Machine
@@ -273,14 +273,11 @@ def arithmetic_id(device: str, products: str = "", scales: KvScales | None = Non
             layers run by kernels too; empty for the reference.
         scales: of keys and values in 8 bits; None for BF16.
     """
-    chip = torch.backends.cpu.get_cpu_capability()
-    kernels = (products,)
-    if device == "cuda":
-        chip = torch.cuda.get_device_name()
-        kernels = (products, *tuned_arithmetic(torch.cuda.get_device_capability()))
+    on_gpu = device == "cuda"
+    chip = torch.cuda.get_device_name() if on_gpu else torch.backends.cpu.get_cpu_capability()
     place = f"{device} {chip} {torch.get_num_threads()}t"
     layers = ARITHMETIC if products else "reference-1"
-    names = (f"{layers} torch-{torch.__version__} {place}", *kernels, kv_arithmetic(scales))
+    names = (f"{layers} torch-{torch.__version__} {place}", products, kv_arithmetic(scales))
     return " ".join(one for one in names if one)
 
 

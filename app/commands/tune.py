@@ -51,9 +51,9 @@ def tune(
 ) -> int:
     """Find the fastest launch tiles for this GPU, or measure what rounds cost.
 
-    Sweeps the shapes of the 27B and of your model. A tile is kept only when every row keeps its
-    bits; the table is used from the next start on. With '--family rounds', rounds of your model's
-    sizes are timed with random weights, and drafts are weighed by the prices that were measured.
+    Sweeps the shapes of the 27B and of your model. A tile is kept only when it changes no bit; the
+    table is used from the next start on. With '--family rounds', rounds of your model's sizes are
+    timed with random weights, and drafts are weighed by the prices that were measured.
     """
     names = [one for one in family or () if one != FAMILY]
     with_rounds = FAMILY in (family or ())
@@ -116,9 +116,6 @@ def _table(found: "Tuning", *, dry_run: bool) -> Iterator[str]:
         yield f"{name}{one.num_timed:>6}{before:>24}{after:>24}  {change}"
     yield ""
     yield from _refused(found.outcomes)
-    for one in found.outcomes:
-        if one.arithmetic:
-            yield f"{one.entry.label} adds in another order now: {one.arithmetic}."
     if found.unreached:
         yield f"The time did not reach {', '.join(found.unreached)}; give more --seconds."
     yield from _written(found, dry_run=dry_run)

@@ -30,8 +30,8 @@ from kernels.linear.weight import Weight, format_name, num_outputs, padded_input
 
 HEAD = "lm_head.weight"
 
-ARITHMETIC = "linear-1"
-"""How the kernels round and add, apart from their orders; a change of any bit gets a new number."""
+ARITHMETIC = "linear-2"
+"""How the kernels round and add; a change of any bit gets a new number."""
 
 
 FP8_ARITHMETIC = "fp8-prefill-1"
@@ -74,7 +74,6 @@ class Packer:
         self._workspace = Workspace()
         self._crossovers = crossovers_of(launching.capability)
         self._waiting: dict[str, Weight] = {}
-        self._orders: dict[str, tuple[int, int]] = {}
         self._fp8_rows: dict[str, int] = {}
         self._defaults: list[str] = []
         self._faults: list[str] = []
@@ -119,9 +118,8 @@ class Packer:
 
     @property
     def arithmetic(self) -> str:
-        """Name of what decides a product's bits: kernels, orders of all shapes, crossovers."""
-        orders = " ".join(f"{key}={order}" for key, order in sorted(self._orders.items()))
-        text = f"{self._crossovers} {self._launching.paired} {orders}"
+        """Name of what decides a product's bits: kernels and crossovers."""
+        text = f"{self._crossovers} {self._launching.paired}"
         own = ARITHMETIC
         if self._launching.fp8_prefill:
             rows = " ".join(f"{key}={first}" for key, first in sorted(self._fp8_rows.items()))
@@ -179,7 +177,6 @@ class Packer:
         if found is None:
             self._defaults.append(shape)
             found = defaults(N, Kp, name, self._launching.capability)
-        self._orders[shape] = found.order
         return found
 
     def _fp8_from(self, weight: Weight) -> int | None:
@@ -193,9 +190,7 @@ class Packer:
 
     def _pair_tiles(self, weight: Weight) -> SkinnyTiles:
         N, Kp, name = num_outputs(weight), padded_inputs(weight), format_name(weight)
-        found = defaults(N, Kp, name, self._launching.capability, paired=True)
-        self._orders[f"{name} {N}x{Kp} pair"] = found.order
-        return found
+        return defaults(N, Kp, name, self._launching.capability, paired=True)
 
 
 def pack(matrix: Stored, *, spread: bool) -> Weight:

@@ -44,8 +44,7 @@ class Outcome:
     """What a sweep chose for an entry.
 
     ``us`` and ``before_us`` are medians by problem, of the chosen tile and of the one before.
-    ``dropped`` are tiles that were refused, with the reason. ``arithmetic`` is the new order's
-    name; empty where no bit changes.
+    ``dropped`` are tiles that were refused, with the reason.
     """
 
     entry: Entry
@@ -54,7 +53,6 @@ class Outcome:
     us: tuple[float, ...] = ()
     num_timed: int = 0
     dropped: list[tuple[Tile, str]] = field(default_factory=list[tuple[Tile, str]])
-    arithmetic: str = ""
 
     @property
     def is_changed(self) -> bool:
@@ -73,10 +71,8 @@ def ratio(us: Sequence[float], before_us: Sequence[float]) -> float:
     return math.exp(sum(logs) / len(logs))
 
 
-def groups_of(
-    family: Family, models: Iterable[ModelSizes], table: Sequence[Row]
-) -> list[list[Entry]]:
-    """The entries that the problems of models need; a group must keep one reduction order.
+def entries_of(family: Family, models: Iterable[ModelSizes], table: Sequence[Row]) -> list[Entry]:
+    """The entries that the problems of models need.
 
     Args:
         family: with problems and tunables; others have no entries.
@@ -84,7 +80,7 @@ def groups_of(
         table: rows that serve now, the first of a key before the others.
 
     Returns:
-        The groups, the one that moves most bytes first: it has most to gain.
+        The entries, the one that moves most bytes first: it has most to gain.
     """
     if family.timed is None:
         return []
@@ -99,9 +95,8 @@ def groups_of(
                         name = (tunable.op, *key.items())
                         _, _, problems = found.setdefault(name, (tunable, key, {}))
                         problems.setdefault(tuple(problem.sizes.items()), problem)
-    groups: dict[object, list[Entry]] = {}
-    for tunable, key, problems in found.values():
-        present = tunable.find(table, key)
-        entry = Entry(family, tunable, key, tuple(problems.values()), present)
-        groups.setdefault((tunable.op, tunable.order_key(key)), []).append(entry)
-    return sorted(groups.values(), key=lambda group: -group[0].problems[0].num_bytes)
+    entries = [
+        Entry(family, tunable, key, tuple(problems.values()), tunable.find(table, key))
+        for tunable, key, problems in found.values()
+    ]
+    return sorted(entries, key=lambda one: -one.problems[0].num_bytes)

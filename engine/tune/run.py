@@ -1,7 +1,7 @@
 """Sweep the launch tiles of this GPU and write what is faster into the person's own tables.
 
-Only what holds is written (`sweep.py`). Entries that share a reduction order are written
-together, so that a later program's own table cannot mix another order under them.
+Only what holds is written (`sweep.py`), and nothing when no tile is faster. Entries that keep their
+tile are written beside the others: a weight may need its entries for all numbers of rows.
 """
 
 import time
@@ -15,10 +15,10 @@ import torch
 from engine.errors import RequestError
 from engine.machine.facts import machine_facts, now, read_clocks
 from engine.machine.measure import launch_time, read_bandwidth
-from engine.tune.entries import Entry, Outcome, groups_of
+from engine.tune.entries import Outcome, entries_of
 from engine.tune.own_table import DamagedTableError, read_bytes
-from engine.tune.sweep import GroupSweep, Timer
-from engine.tune.tiles import forget_tables, read_table, shipped_table
+from engine.tune.sweep import EntrySweep, Timer
+from engine.tune.tiles import forget_tables, read_table
 from engine.tune.user_tiles import entry_of, parse_table, table_path, write_user_table
 from engine.types import Progress
 from kernels.common.family import Family
@@ -102,32 +102,28 @@ def tune(
 
 
 def _tune_family(family: Family, models: Sequence[ModelSizes], plan: _Plan, tuning: Tuning) -> None:
-    groups = groups_of(family, models, read_table(family.name, plan.place.capability))
-    found: list[list[Outcome]] = []
+    entries = entries_of(family, models, read_table(family.name, plan.place.capability))
+    found: list[Outcome] = []
     try:
-        for index, group in enumerate(groups):
+        for index, entry in enumerate(entries):
             if time.monotonic() > plan.deadline:
-                left = [one for rest in groups[index:] for one in rest]
-                tuning.unreached += [f"{family.name} {one.label}" for one in left]
+                tuning.unreached += [f"{family.name} {one.label}" for one in entries[index:]]
                 return
-            tried = sum(len(one.candidates) for one in group)
-            plan.progress(
-                f"{family.name} {group[0].label}: {tried} tiles ({index + 1}/{len(groups)})"
-            )
-            sweep = GroupSweep(group, plan.place.device, plan.timer, plan.deadline)
+            tried = f"{len(entry.candidates)} tiles ({index + 1}/{len(entries)})"
+            plan.progress(f"{family.name} {entry.label}: {tried}")
+            sweep = EntrySweep(entry, plan.place.device, plan.timer, plan.deadline)
             found.append(sweep.run())
-            tuning.outcomes += found[-1]
     finally:  # an interrupt or a red entry must not cost what was found before
-        changed = [group for group in found if any(one.is_changed for one in group)]
-        if changed and not plan.dry_run:
+        tuning.outcomes += found
+        if any(one.is_changed for one in found) and not plan.dry_run:
             plan.progress(f"writing the table of {family.name}")
-            _write(family, [one for group in changed for one in group], plan.place, tuning)
+            _write(family, found, plan.place, tuning)
 
 
 def _write(family: Family, outcomes: Sequence[Outcome], place: Place, tuning: Tuning) -> None:
     path = table_path(place.data_dir, family.name, place.capability)
     measured = _measured(place)
-    fresh = [_row(one, measured, shipped_table(family.name, place.capability)) for one in outcomes]
+    fresh = [_row(one, measured) for one in outcomes]
     replaced = {entry_of(row, family.tunables) for row in fresh}
     kept = [
         row for row in _rows_before(path, family) if entry_of(row, family.tunables) not in replaced
@@ -159,7 +155,7 @@ def _measured(place: Place) -> dict[str, Any]:
     }
 
 
-def _row(outcome: Outcome, measured: Mapping[str, Any], shipped: Sequence[Row]) -> dict[str, Any]:
+def _row(outcome: Outcome, measured: Mapping[str, Any]) -> dict[str, Any]:
     entry = outcome.entry
     clock = f", {measured['sm_mhz']} MHz" if measured.get("sm_mhz") else ""
     driver = f", driver {measured['driver']}" if measured.get("driver") else ""
@@ -168,21 +164,11 @@ def _row(outcome: Outcome, measured: Mapping[str, Any], shipped: Sequence[Row]) 
         "op": entry.tunable.op,
         **entry.key,
         **entry.tunable.to_row(outcome.tile),
-        "arithmetic": _arithmetic(entry, outcome, shipped),
         "problems": [_sizes(one.sizes) for one in entry.problems],
         "us": [round(one, 3) for one in outcome.us],
         "before_us": [round(one, 3) for one in outcome.before_us],
         "note": f"tuned on {where}{driver}{clock}, {measured['date']}",
     }
-
-
-def _arithmetic(entry: Entry, outcome: Outcome, shipped: Sequence[Row]) -> str | None:
-    """The id of an order that is not the shipped table's; None where no bit differs from it."""
-    order = entry.tunable.arithmetic(outcome.tile)
-    if order == entry.tunable.arithmetic(entry.tunable.find(shipped, entry.key)):
-        return None
-    fields = " ".join(f"{name}={value}" for name, value in entry.tunable.order_key(entry.key))
-    return f"{entry.tunable.op} {fields} {order}"
 
 
 def _sizes(sizes: Mapping[str, int]) -> str:

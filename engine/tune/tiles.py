@@ -1,8 +1,8 @@
 """Tile tables: measured launch choices, data beside their kernel family, read here and passed in.
 
 A kernel reads no file. The person's own table, which `qwen38 tune` wrote, comes first, then the
-one that ships, then the family's defaults. A tile changes no bit of a result unless its entry
-names another arithmetic, so a missing or damaged table costs time only, and is a notice.
+one that ships, then the family's defaults. A tile changes no bit of a result, so a missing or
+damaged table costs time only, and is a notice.
 """
 
 import tomllib
@@ -70,18 +70,6 @@ def _is_guess(family: str, capability: tuple[int, int]) -> bool:
         and not _user_tiles(family, capability).table
         and all("not measured" in one for one in told)
     )
-
-
-def tuned_arithmetic(capability: tuple[int, int]) -> tuple[str, ...]:
-    """The reduction orders that user tables brought, which belong to a session's arithmetic."""
-    found = {
-        f"{family}:{row['arithmetic']}"
-        for family in FAMILY_MODULES
-        if (own := _user_tiles(family, capability).table)
-        for row in own.rows
-        if row.get("arithmetic")
-    }
-    return tuple(sorted(found))
 
 
 def forget_tables() -> None:

@@ -13,6 +13,9 @@ from kernels.common.problem import Tunable
 
 HEADER = "Launch tiles that 'qwen38 tune' measured on this machine; delete the file to undo it."
 
+MEASURED_FIELDS = ("problems", "us", "before_us", "note")
+"""Fields of an entry beside its op, its key and its tile: what was timed, and where."""
+
 
 @dataclass(frozen=True, slots=True)
 class UserTable:
@@ -40,7 +43,8 @@ def parse_table(raw: bytes, tunables: Sequence[Tunable]) -> UserTable:
     """
     measured, rows = parse_entries(raw, "tile")
     found = tuple(_sound_row(row, tunables) for row in rows)
-    _expect_consistent(found, tunables)
+    if len({entry_of(row, tunables) for row in found}) < len(found):
+        raise DamagedTableError("an entry stands twice")
     return UserTable(measured, found)
 
 
@@ -93,19 +97,12 @@ def _sound_row(row: object, tunables: Sequence[Tunable]) -> dict[str, Any]:
         raise DamagedTableError(f"an entry of {tunable.op} does not read ({kind})") from None
     if fields is None:
         raise DamagedTableError(f"the tile of {tunable.op} {key} is none of its candidates"[:200])
+    unknown = values.keys() - {"op", *key, *fields, *MEASURED_FIELDS}
+    if unknown:
+        raise DamagedTableError(
+            f"an entry of {tunable.op} holds {min(unknown)[:40]!r}, which tune does not write"
+        )
     return {**values, **fields}
-
-
-def _expect_consistent(rows: Sequence[Mapping[str, Any]], tunables: Sequence[Tunable]) -> None:
-    """Refuse two entries of one key, and entries of one order key that are of two orders."""
-    if len({entry_of(row, tunables) for row in rows}) < len(rows):
-        raise DamagedTableError("an entry stands twice")
-    orders: dict[object, str] = {}
-    for row in rows:
-        tunable = _tunable_of(row, tunables)
-        order = tunable.arithmetic(tunable.from_row(row))
-        if orders.setdefault((tunable.op, tunable.order_key(row)), order) != order:
-            raise DamagedTableError(f"entries of {tunable.op} mix two reduction orders")
 
 
 def _tunable_of(row: Mapping[str, Any], tunables: Sequence[Tunable]) -> Tunable:

@@ -135,12 +135,13 @@ class Tunable:
     """A function whose launch is chosen by a table, and how to sweep the choices.
 
     A table's row holds `op`, the fields of the key and those of the tile. What a key leads to may
-    depend on nothing but the key, so that a row can be read without its problem.
+    depend on nothing but the key, so that a row can be read without its problem. A tile changes
+    time alone: all tiles of all keys give a row of a product the same bits.
 
     Attributes:
         op: key of its family's `ops`, and the `op` of its rows.
-        rows: numbers of tokens at which an entry is timed; they reach every entry that must keep
-            an order with another (one of 1 to 16 and one of 17 to 32, say).
+        rows: numbers of tokens at which entries are timed; they reach every entry of a shape (one
+            of 1 to 16 and one of 17 to 32, say).
         key: the fields that name a problem's entry: {"width": 5120}.
         key_fields: their names.
         candidates: key -> tiles worth timing; a table's tile must be one of them. One that does
@@ -151,9 +152,6 @@ class Tunable:
         run: calls the function with a tile.
         to_row: tile -> fields of a row.
         from_row: row -> tile; may raise KeyError, TypeError or ValueError.
-        arithmetic: tile -> name of its reduction order. Tiles of one name have the same bits.
-        shared_fields: key fields that the order may not depend on: entries that differ only there
-            (row classes of one weight) keep one order.
     """
 
     op: str
@@ -166,13 +164,6 @@ class Tunable:
     run: Run
     to_row: Callable[[Tile], Row]
     from_row: Callable[[Row], Tile]
-    arithmetic: Callable[[Tile], str] = lambda _tile: ""
-    shared_fields: tuple[str, ...] = ()
-
-    def order_key(self, row: Row) -> tuple[tuple[str, Any], ...]:
-        """Return the fields of a key or row that entries of one reduction order have in common."""
-        own = (name for name in self.key_fields if name not in self.shared_fields)
-        return tuple((name, row[name]) for name in own)
 
     def find(self, rows: Iterable[Row], key: Row) -> Tile:
         """Return the tile of the first row with this key, else the default."""

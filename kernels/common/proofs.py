@@ -35,10 +35,10 @@ def within_tolerance(op: Op, case: Case, device: str) -> str | None:
     """Prove the outputs lie within the case's bound of the fp64 truth."""
     inputs = case.draw(SEED, device)
     outputs = _run(op, case, inputs, device)
-    return beyond_truth(op, case, inputs, outputs.tensors) or outputs.written_outside()
+    return _beyond_truth(op, case, inputs, outputs.tensors) or outputs.written_outside()
 
 
-def beyond_truth(op: Op, case: Case, inputs: Tensors, got: Tensors) -> str | None:
+def _beyond_truth(op: Op, case: Case, inputs: Tensors, got: Tensors) -> str | None:
     """Say where outputs leave the case's bound, with the truth's own slack, of the fp64 truth."""
     truth = op.truth(inputs)
     for spec in case.outputs:

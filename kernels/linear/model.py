@@ -1,4 +1,4 @@
-"""Repeat the skinny kernel's order of sums in torch: slices, steps, instructions, warps, blocks.
+"""Repeat the skinny kernel's order of sums in torch: slices, steps, instructions, a tree of slices.
 
 What one matrix instruction does inside is not published, so the model adds the 16 products of an
 instruction to the running sum without error and rounds once to fp32. A kernel's instruction keeps
@@ -16,7 +16,7 @@ import torch
 
 from kernels.linear.formats import STEP
 from kernels.linear.reference import exact_values
-from kernels.linear.tile import SOURCES, SkinnyTile
+from kernels.linear.tile import SLICES
 from kernels.linear.weight import (
     Bf16Weight,
     E4m3RowWeight,
@@ -50,31 +50,24 @@ class Sums:
     size: torch.Tensor
 
 
-def skinny_sums(x: torch.Tensor, weight: Weight, tile: SkinnyTile) -> Sums:
+def skinny_sums(x: torch.Tensor, weight: Weight) -> Sums:
     """Multiply rows by a weight as skinny.cu does, before anything is rounded to bf16.
 
     Args:
         x: bf16 [T, K] on the CPU.
         weight: N rows of K inputs, on the CPU.
-        tile: whose splits and warps cut K.
     """
     padded = torch.nn.functional.pad(x.double(), (0, padded_inputs(weight) - weight.K))
     operands, step_scales = operands_of(weight)
-    total: Sums | None = None
-    for block in range(tile.splits):
-        own = slices(padded.shape[1] // STEP, tile.splits, tile.warps)[block * tile.warps :]
-        of_block: Sums | None = None
-        for steps in own[: tile.warps]:
-            of_block = _added(of_block, _slice(padded, operands, step_scales, steps, weight))
-        assert of_block is not None  # a block has a warp at least
-        total = _added(total, of_block)
-    assert total is not None
-    return _row_scaled(total, weight)
+    cut = slices(padded.shape[1] // STEP)
+    sums = [_slice(padded, operands, step_scales, steps, weight) for steps in cut]
+    while len(sums) > 1:
+        sums = [_added(left, right) for left, right in zip(sums[::2], sums[1::2], strict=True)]
+    return _row_scaled(sums[0], weight)
 
 
-def slices(num_steps: int, splits: int, warps: int) -> list[tuple[int, int]]:
-    """Cut the steps of K: first and last + 1 of each warp of each block, in order."""
-    parts = splits * warps
+def slices(num_steps: int, parts: int = SLICES) -> list[tuple[int, int]]:
+    """Cut the steps of K: first and last + 1 of each slice, in order."""
     return [(i * num_steps // parts, (i + 1) * num_steps // parts) for i in range(parts)]
 
 
@@ -117,11 +110,6 @@ def operands_of(weight: Weight) -> tuple[torch.Tensor, torch.Tensor | None]:
     return torch.nn.functional.pad(values, (0, padding)), step_scales
 
 
-def tile_of_order(splits: int, warps: int) -> SkinnyTile:
-    """Return some tile of an order; nothing else of it matters here."""
-    return SkinnyTile(splits, warps, 1, 2, SOURCES[0])
-
-
 def _slice(
     x: torch.Tensor,
     operands: torch.Tensor,
@@ -129,7 +117,7 @@ def _slice(
     steps: tuple[int, int],
     weight: Weight,
 ) -> Sums:
-    """Walk one warp's steps and undo the factor of its activations."""
+    """Walk the steps of a slice and undo the factor of its activations."""
     inputs = slice(steps[0] * STEP, steps[1] * STEP)
     rows, factor = x[:, inputs], torch.ones((x.shape[0], 1), dtype=torch.float64)
     if not isinstance(weight, Bf16Weight) and rows.shape[1]:
@@ -161,10 +149,8 @@ def _fused(part: Sums, scales: torch.Tensor, sums: Sums) -> Sums:
     return Sums(after.float(), part.size * scales + sums.size + after.abs())
 
 
-def _added(sums: Sums | None, other: Sums) -> Sums:
+def _added(sums: Sums, other: Sums) -> Sums:
     """Add in fp32."""
-    if sums is None:
-        return other
     after = sums.value + other.value
     return Sums(after, sums.size + other.size + after.abs())
 

@@ -42,7 +42,7 @@ def skinny_linear(
         x: bf16 [T, K], rows contiguous, any row stride. A copy is made where a row does not start
             at a multiple of 16 bytes or K is not a multiple of 128.
         weight: N rows of K inputs in any format; NVFP4 `spread` as `wants_spread` says.
-        tiles: launch choices; None for the default of the shape. Their `order` decides the bits.
+        tiles: launch choices; None for the default of the shape. They change no bit.
         residual: bf16 [T, N] to add, rows contiguous.
         paired: the weight is gate over up, each [N/2, K] with N/2 a multiple of 16; the result is
             silu(gate) * up.

@@ -36,34 +36,77 @@ __device__ __forceinline__ unsigned largest(unsigned most, uint4 x) {
   return __vmaxu2(most, x.w & 0x7FFF7FFFu);
 }
 
-// The power of two that brings a row's slice into the range of fp16: 1 where the largest magnitude
-// lies in [2^-6, 65504], else such that it comes to lie in [2^14, 2^15). Lanes of a row agree.
+// The power of two that brings a row's slice into the range of fp16: 1 where the largest magnitude,
+// given as bf16 bits, lies in [2^-6, 65504], else such that it comes to lie in [2^14, 2^15).
 __device__ __forceinline__ float range_factor(unsigned most) {
-  most = __vmaxu2(most, __shfl_xor_sync(~0u, most, 1));
-  most = __vmaxu2(most, __shfl_xor_sync(~0u, most, 2));
-  const unsigned bits = max(most & 0xFFFFu, most >> 16) << 16;
+  const unsigned bits = most << 16;
   if (bits == 0 || bits >= 0x7F800000u) return 1.0f;
   if (bits >= 0x3C800000u && bits <= 0x477F0000u) return 1.0f;
   const int exponent = static_cast<int>(bits >> 23) - 127;
   return __uint_as_float(static_cast<unsigned>(min(14 - exponent, 126) + 127) << 23);
 }
 
-// Find the factor of this lane's row of each block, and turn what registers hold into operands.
-// `most` is the largest magnitude of each row so far, of those that are not held.
-__device__ __forceinline__ void find_factors(uint4 (&held)[SOURCE == REGISTERS ? SLICE : 1][ROW_BLOCKS][4],
-                                             unsigned (&most)[ROW_BLOCKS], float (&factor)[ROW_BLOCKS]) {
+// The largest magnitude, as bf16 bits, among what the lanes of a row found; all lanes get it.
+__device__ __forceinline__ unsigned largest_of_row(unsigned most) {
+  most = max(most & 0xFFFFu, most >> 16);
+  most = max(most, __shfl_xor_sync(~0u, most, 1));
+  return max(most, __shfl_xor_sync(~0u, most, 2));
+}
+
+// Find the factors of this lane's rows g, and bring the slice's activations to shared memory as operands.
+// The warps that share a slice take its pieces of 8 inputs a lane in turn, each block from another one
+// on, so that not all ask for the same lines of memory at the same time.
+__device__ __forceinline__ void prepare_x(const Problem& p, uint4* shared_x, unsigned* shared_most, int begin, int end,
+                                          int member, int lane, float (&factor)[ROW_BLOCKS]) {
+  const int g = lane >> 2, t = lane & 3;
+  auto piece = [&](int i) { return (i * CREW + member + static_cast<int>(blockIdx.x) / SPLITS) % (MOVED * CREW); };
+  auto load = [&](int i, int r) {
+    const int step = begin + piece(i) / 4;
+    return step < end ? load_x(p, r * 8 + g, step, piece(i) % 4, t) : make_uint4(0, 0, 0, 0);
+  };
+  uint4 moved[SOURCE == SHARED ? MOVED : 1][ROW_BLOCKS];
+  unsigned most[ROW_BLOCKS] = {};
+#pragma unroll SOURCE == SHARED ? MOVED : 1
+  for (int i = 0; i < MOVED; ++i) {
+#pragma unroll
+    for (int r = 0; r < ROW_BLOCKS; ++r) {
+      uint4& x = moved[SOURCE == SHARED ? i : 0][r];
+      x = load(i, r);
+      most[r] = largest(most[r], x);
+    }
+  }
+  if constexpr (FORMAT != BF16) {
+#pragma unroll
+    for (int r = 0; r < ROW_BLOCKS; ++r) {
+      const unsigned whole = largest_of_row(most[r]);
+      if (t == 0) atomicMax(shared_most + r * 8 + g, whole);
+    }
+    __syncthreads();
+  }
 #pragma unroll
   for (int r = 0; r < ROW_BLOCKS; ++r) {
-    if constexpr (SOURCE == REGISTERS && FORMAT != BF16) {
+    factor[r] = FORMAT == BF16 ? 1.0f : range_factor(shared_most[r * 8 + g]);
+    if constexpr (SOURCE == SHARED) {
 #pragma unroll
-      for (int s = 0; s < SLICE; ++s)
-        for (int v = 0; v < 4; ++v) most[r] = largest(most[r], held[s][r][v]);
-    }
-    factor[r] = FORMAT == BF16 ? 1.0f : range_factor(most[r]);
-    if constexpr (SOURCE == REGISTERS) {
-#pragma unroll
-      for (int s = 0; s < SLICE; ++s)
-        for (int v = 0; v < 4; ++v) held[s][r][v] = operand(held[s][r][v], factor[r]);
+      for (int i = 0; i < MOVED; ++i) {
+        const int at = piece(i);
+        uint4* const place = shared_x + (at / 4 * ROW_BLOCKS + r) * 128 + at % 4 * 32 + lane;
+        if (at < LONGEST * 4) *place = operand(moved[i][r], factor[r]);
+      }
     }
   }
 }
+
+// The activations of one step.
+struct Activations {
+  const Problem& p;
+  const uint4* shared_x;
+  int step;
+  const float (&factor)[ROW_BLOCKS];
+
+  // B operands of two instructions: eight inputs of row g of a block of rows.
+  __device__ __forceinline__ uint4 operands(int block, int vector, int lane) const {
+    if constexpr (SOURCE == SHARED) return shared_x[(block * 4 + vector) * 32 + lane];
+    return operand(load_x(p, block * 8 + (lane >> 2), step, vector, lane & 3), factor[block]);
+  }
+};

@@ -129,7 +129,7 @@ def _plan(
     kernel = load(tile, problem, epilogue, fp32_out, overlap, device)
     teams = num_teams(tile, problem, num_sms)
     shared = shared_bytes(tile, problem, num_sms)
-    shape = Launch(teams * tile.splits, tile.warps * 32, shared, tile.splits, overlap)
+    shape = Launch(teams // tile.crew * tile.splits, tile.warps * 32, shared, tile.splits, overlap)
     return _Plan(kernel, problem, teams, shape)
 
 

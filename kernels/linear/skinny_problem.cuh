@@ -13,16 +13,20 @@
 #define ADD_RESIDUAL 1
 #define SILU_PAIR 2
 
-// Where the activations are between their uses: in registers for the whole kernel, or in global
+// Where the activations are while weights stream past: in shared memory as operands, or in global
 // memory, read and converted anew for each group of tiles.
-#define REGISTERS 0
+#define SHARED 0
 #define GLOBAL 1
 
 // Compile-time choices. Of a tile and a problem, by `macros` of tile.py: FORMAT, ROW_BLOCKS (of 8
-// rows), TILES (of 16 outputs, side by side), WARPS, SPLITS, STAGES, BUFFERS (groups whose sums are
-// under way), SLICE (steps of the longest slice), SOURCE, MIN_BLOCKS. Of a launch, by `cubin` of
-// skinny_launch.py: EPILOGUE, OUT_FP32, OVERLAP and, where the target has it, E2M1_CONVERTER.
+// rows), LONGEST (steps of the longest slice), SPLITS, CREW, TILES (of 16 outputs, side by side), STAGES,
+// BUFFERS (for a team's sums: 1 or 2), SOURCE. Of a launch, by `cubin` of skinny_launch.py: EPILOGUE, OUT_FP32, OVERLAP
+// and, where the target has it, E2M1_CONVERTER.
 
+__host__ __device__ constexpr int aligned(int bytes) { return (bytes + 127) / 128 * 128; }
+
+constexpr int SLICES = 8;  // of K; tile.py says the same
+constexpr int WARPS = SLICES / SPLITS;  // of a team, in one block
 constexpr int STEP = 128;
 constexpr int CHUNKS = FORMAT == NVFP4 ? 1 : FORMAT == BF16 ? 4 : 2;  // 64-byte pieces of a row's step
 constexpr int CHUNK_INPUTS = 32 / CHUNKS;  // of a lane
@@ -36,10 +40,15 @@ constexpr int CODES_BYTES = TILES * TILE_BYTES;
 constexpr int STAGE_BYTES = CODES_BYTES + TILES * RUN_BYTES;
 constexpr int BLOCK_FLOATS = 128;  // sums of 16 outputs and 8 rows
 constexpr int WARP_FLOATS = TILES * ROW_BLOCKS * BLOCK_FLOATS;
-constexpr int THREADS = WARPS * 32;
-constexpr int UNROLLED = SOURCE == REGISTERS ? SLICE : 1;  // registers are indexed by constants only
+constexpr int THREADS = CREW * WARPS * 32;
 constexpr int BARRIER_BYTES = 1024;
-constexpr int LAG = BUFFERS >= 4 ? 2 : 1;  // groups between a group's sums and their addition
+constexpr int SHARED_X = LONGEST * ROW_BLOCKS * 4 * 32;  // vectors of a slice's activations
+constexpr int MOVED = (LONGEST * 4 + CREW - 1) / CREW;   // of its pieces of 32 inputs, those that one warp brings
+constexpr int GROUP_BLOCKS = TILES / PAIR * ROW_BLOCKS;  // of a group's results, 16 outputs x 8 rows
+constexpr int HOMED = (GROUP_BLOCKS + SPLITS - 1) / SPLITS;  // of those, at most, one rank of a cluster finishes
+constexpr int RINGS_BYTES = WARPS * STAGES * STAGE_BYTES;
+constexpr int EXCHANGED = SPLITS > 1 ? 2 * HOMED * SPLITS * PAIR * BLOCK_FLOATS : 0;
+constexpr int SUMS_BYTES = 4 * (BUFFERS * WARPS * WARP_FLOATS + EXCHANGED);
 
 // What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
 struct alignas(64) TensorMap {

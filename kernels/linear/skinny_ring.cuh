@@ -9,6 +9,12 @@ __device__ __forceinline__ void wait_for_predecessor() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
+__device__ __forceinline__ bool elected() {
+  unsigned is;
+  asm volatile("{ .reg .pred one; elect.sync _|one, 0xFFFFFFFF; selp.u32 %0, 1, 0, one; }" : "=r"(is));
+  return is;
+}
+
 struct Cursor {
   int tile, step;  // the group's first tile, and the step within the slice
 };
@@ -19,10 +25,6 @@ __device__ __forceinline__ void set_up_barrier(unsigned barrier, int arrivals) {
 
 __device__ __forceinline__ void expect_bytes(unsigned barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void arrive(unsigned barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
 }
 
 __device__ __forceinline__ void wait(unsigned barrier, int parity) {
@@ -38,17 +40,34 @@ __device__ __forceinline__ void copy_box(unsigned to, const TensorMap& map, int 
       :: "r"(to), "l"(&map), "r"(byte), "r"(row), "r"(barrier) : "memory");
 }
 
+// A stage of a warp's ring: where its bytes lie, and the barrier that says when they are there.
+struct Slot {
+  unsigned at, barrier;
+
+  // Go on to the next stage; say whether that is the first again.
+  __device__ __forceinline__ bool advance(unsigned first_at, unsigned first_barrier) {
+    at += STAGE_BYTES;
+    barrier += 8;
+    if (barrier != first_barrier + 8 * STAGES) return false;
+    at = first_at;
+    barrier = first_barrier;
+    return true;
+  }
+};
+
 // One lane asks for a step of all tiles of a group; tiles beyond the team's are brought and not used.
 __device__ __forceinline__ void fetch_stage(const Problem& p, const TensorMap& codes, const TensorMap& runs,
-                                            const Cursor& at, unsigned stage, unsigned barrier) {
-  expect_bytes(barrier, STAGE_BYTES);
+                                            const Cursor& next, const Slot& into) {
+  expect_bytes(into.barrier, STAGE_BYTES);
 #pragma unroll
   for (int half = 0; half < PAIR; ++half) {
-    const int tile = weight_tile(p, at.tile + half);
+    const int tile = weight_tile(p, next.tile + half);
 #pragma unroll
     for (int c = 0; c < CHUNKS; ++c)
-      copy_box(stage + (half * CHUNKS + c) * BOX_BYTES, codes, at.step * STEP_BYTES + c * 64, tile * 16, barrier);
+      copy_box(into.at + (half * CHUNKS + c) * BOX_BYTES, codes, next.step * STEP_BYTES + c * 64, tile * 16,
+               into.barrier);
     if constexpr (RUN_BYTES > 0)
-      copy_box(stage + CODES_BYTES + half * (TILES / PAIR) * RUN_BYTES, runs, at.step * RUN_BYTES, tile, barrier);
+      copy_box(into.at + CODES_BYTES + half * (TILES / PAIR) * RUN_BYTES, runs, next.step * RUN_BYTES, tile,
+               into.barrier);
   }
 }

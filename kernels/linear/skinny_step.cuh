@@ -1,6 +1,7 @@
 // Multiply one step of some tiles.
 #pragma once
 
+#include "skinny_activations.cuh"
 #include "skinny_decode.cuh"
 
 __device__ __forceinline__ void multiply(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
@@ -19,17 +20,28 @@ struct Codes {
   __half2 scales[2][2];             // [row half][group of 16 inputs], each twice
 };
 
-__device__ __forceinline__ void load_codes(Codes& c, const unsigned char* stage, int tile, int lane) {
+template <class T>
+__device__ __forceinline__ T load_shared(unsigned at) {
+  T v;
+  if constexpr (sizeof(T) == 16)
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at));
+  else
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at));
+  return v;
+}
+
+// `stage` is where this lane's first 16 bytes lie.
+__device__ __forceinline__ void load_codes(Codes& c, unsigned stage, int tile, int lane) {
   const int half = tile % PAIR, within = tile / PAIR;  // gate tiles of a pair lie first, then up tiles
-  const unsigned char* at = stage + half * CHUNKS * BOX_BYTES + within * 1024 + lane * 16;
+  const unsigned at = stage + half * CHUNKS * BOX_BYTES + within * 1024;
 #pragma unroll
   for (int i = 0; i < CHUNKS; ++i) {
-    c.low[i] = *reinterpret_cast<const uint4*>(at + i * BOX_BYTES);
-    c.high[i] = *reinterpret_cast<const uint4*>(at + i * BOX_BYTES + 512);
+    c.low[i] = load_shared<uint4>(at + i * BOX_BYTES);
+    c.high[i] = load_shared<uint4>(at + i * BOX_BYTES + 512);
   }
   if constexpr (FORMAT == NVFP4) {
     const int run = half * (TILES / PAIR) + within;
-    const unsigned scale = *reinterpret_cast<const unsigned*>(stage + CODES_BYTES + run * RUN_BYTES + lane * 4);
+    const unsigned scale = load_shared<unsigned>(stage - lane * 12 + CODES_BYTES + run * RUN_BYTES);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       unsigned pair = halves_of_e4m3(static_cast<unsigned short>(scale >> (16 * half)));
@@ -42,9 +54,8 @@ __device__ __forceinline__ void load_codes(Codes& c, const unsigned char* stage,
 
 // Multiply NUM tiles side by side, so that one's decoding fills the wait for another's instruction.
 template <int NUM>
-__device__ __forceinline__ void accumulate(float (*sum)[ROW_BLOCKS][4], const unsigned char* stage, int first,
-                                           const float* block_scale, int lane,
-                                           const uint4 (&x)[ROW_BLOCKS][4]) {
+__device__ __forceinline__ void accumulate(float (*sum)[ROW_BLOCKS][4], unsigned stage, int first,
+                                           const float* block_scale, int lane, const Activations& x) {
   Codes codes[NUM];
 #pragma unroll
   for (int j = 0; j < NUM; ++j) load_codes(codes[j], stage, first + j, lane);
@@ -57,6 +68,9 @@ __device__ __forceinline__ void accumulate(float (*sum)[ROW_BLOCKS][4], const un
   }
 #pragma unroll
   for (int v = 0; v < 4; ++v) {
+    uint4 b[ROW_BLOCKS];
+#pragma unroll
+    for (int r = 0; r < ROW_BLOCKS; ++r) b[r] = x.operands(r, v, lane);
     unsigned upper[NUM][4], lower[NUM][4];
 #pragma unroll
     for (int j = 0; j < NUM; ++j) {
@@ -69,7 +83,7 @@ __device__ __forceinline__ void accumulate(float (*sum)[ROW_BLOCKS][4], const un
         const unsigned a[4] = {upper[j][2 * k], lower[j][2 * k], upper[j][2 * k + 1], lower[j][2 * k + 1]};
         for (int r = 0; r < ROW_BLOCKS; ++r) {
           float(&into)[4] = FORMAT == FP8_BLOCK ? part[j][r] : sum[first + j][r];
-          multiply(into, a, k == 0 ? x[r][v].x : x[r][v].z, k == 0 ? x[r][v].y : x[r][v].w);
+          multiply(into, a, k == 0 ? b[r].x : b[r].z, k == 0 ? b[r].y : b[r].w);
         }
       }
   }

@@ -38,12 +38,16 @@ __device__ __forceinline__ float4 plus(float4 a, float4 b) {
   return make_float4(__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y), __fadd_rn(a.z, b.z), __fadd_rn(a.w, b.w));
 }
 
+// Add NUM sums as a binary tree of neighbours.
+template <int NUM>
+__device__ __forceinline__ float4 tree_sum(const float* first, int stride) {
+  if constexpr (NUM == 1) return *reinterpret_cast<const float4*>(first);
+  else return plus(tree_sum<NUM / 2>(first, stride), tree_sum<NUM / 2>(first + NUM / 2 * stride, stride));
+}
+
 __device__ __forceinline__ float4 sum_of_warps(const float* partial, int block, int lane) {
   const int output = lane >> 1, half = (lane & 1) ^ (output >> 3);
-  const float* const at = partial + block * BLOCK_FLOATS + output * 8 + half * 4;
-  float4 sum = *reinterpret_cast<const float4*>(at);
-#pragma unroll
-  for (int w = 1; w < WARPS; ++w) sum = plus(sum, *reinterpret_cast<const float4*>(at + w * WARP_FLOATS));
+  const float4 sum = tree_sum<WARPS>(partial + block * BLOCK_FLOATS + output * 8 + half * 4, WARP_FLOATS);
   return output >> 2 & 1 ? make_float4(sum.z, sum.w, sum.x, sum.y) : sum;
 }
 
@@ -59,15 +63,42 @@ __device__ __forceinline__ void write_block(const Problem& p, const float* scale
   }
 }
 
-__device__ __forceinline__ void send(unsigned at, int rank, float4 v) {
+// Warps of a team in one block.
+__device__ __forceinline__ void meet_team(int member) {
+  if constexpr (WARPS == 1) __syncwarp();
+  else asm volatile("bar.sync %0, %1;" :: "r"(member + 1), "n"(WARPS * 32) : "memory");
+}
+
+// Store a lane's part of a block with the rank that finishes it, and count it there when it arrives.
+__device__ __forceinline__ void send(unsigned to, unsigned barrier, int rank, float4 v) {
   asm volatile(
-      "{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-      "st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5}; }"
-      :: "r"(at), "r"(rank), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
+      "{ .reg .u32 there, counter; mapa.shared::cluster.u32 there, %0, %2; mapa.shared::cluster.u32 counter, %1, %2;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [there], {%3, %4, %5, %6}, [counter]; }"
+      :: "r"(to), "r"(barrier), "r"(rank), "r"(__float_as_uint(v.x)), "r"(__float_as_uint(v.y)),
+         "r"(__float_as_uint(v.z)), "r"(__float_as_uint(v.w)) : "memory");
+}
+
+// Tell a rank that this one has come to a group; to itself, how many bytes of sums it will be sent.
+__device__ __forceinline__ void tell(unsigned barrier, int rank, int own_rank, int bytes) {
+  if (rank == own_rank) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :: "r"(barrier), "r"(bytes) : "memory");
+  } else {
+    asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+                 :: "r"(barrier), "r"(rank) : "memory");
+  }
+}
+
+__device__ __forceinline__ void wait_for_others(unsigned barrier, int parity) {
+  asm volatile(
+      "{ .reg .pred done;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again; }" :: "r"(barrier), "r"(parity) : "memory");
 }
 
 __device__ __forceinline__ void arrive_at_cluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 
 __device__ __forceinline__ void wait_for_cluster() {

@@ -1,7 +1,6 @@
-"""Choose how a skinny product is launched: how K is split, and what a block holds. Pure Python.
+"""Choose how a skinny product is launched: who shares K, and what a block holds. Pure Python.
 
-`splits` and `warps` cut K and so decide the order of every sum: they are fixed for a shape and
-serve 1 to 32 rows. Everything else changes time alone.
+No field of a tile changes a bit: K is always cut in `SLICES`, whose sums are added as one tree.
 """
 
 from collections.abc import Mapping
@@ -10,6 +9,9 @@ from typing import Any, Literal
 
 from kernels.common.round import MAX_ROWS
 from kernels.linear.formats import STEP, TILE_ROWS
+
+SLICES = 8
+"""Parts of K, one a warp; their sums are added as a binary tree of neighbours."""
 
 BLOCK_ROWS = 8
 """Activation rows of one matrix instruction."""
@@ -20,16 +22,24 @@ BLOCK_BYTES = 4 * BLOCK_ROWS * TILE_ROWS
 TILE_STEP_BYTES = {"nvfp4": 1152, "fp8_block": 2048, "e4m3_row": 2048, "bf16": 4096}
 """Bytes of one tile x one step in the ring, NVFP4's scales included."""
 
+STEP_X_BYTES = 2 * STEP * BLOCK_ROWS
+"""Activations of one block of rows and one step, as operands."""
+
 CLUSTERS = (1, 2, 4, 8)
-"""Blocks that a cluster may have."""
+"""Blocks that a cluster may have; each divides `SLICES`."""
 
 ROW_SCALED = ("nvfp4", "e4m3_row")
 """Formats with one fp32 multiplier a row."""
 
 BARRIER_BYTES = 1024
 
-Source = Literal["registers", "global"]
-SOURCES: tuple[Source, ...] = ("registers", "global")
+MOST_CREW = 15
+"""Teams that may share a block: each meets at a barrier of its own, and one is the block's."""
+
+MOST_WARPS = 32
+
+Source = Literal["shared", "global"]
+SOURCES: tuple[Source, ...] = ("shared", "global")
 
 
 @dataclass(frozen=True)
@@ -37,30 +47,34 @@ class SkinnyTile:
     """One launch choice.
 
     Attributes:
-        splits: blocks of a cluster, each with its own part of K: 1, 2, 4 or 8.
-        warps: warps of a block, each with its own slice of the block's part of K.
+        splits: blocks of a cluster, which share the slices of K evenly: 1, 2, 4 or 8.
+        crew: teams that share a block and its activations, each with tiles of its own.
         tiles: tiles of 16 outputs that a warp holds side by side.
         stages: steps of weight in flight for each warp, the one in use included; at least 2.
-        source: where the activations stay between uses: in registers for the whole launch, or
-            in global memory, read and converted anew for each group of tiles.
-        buffers: groups of tiles whose sums are under way at one time, 2 to 4.
-        per_sm: blocks that share a multiprocessor.
+        source: where the activations stay between uses: in shared memory as operands, or in
+            global memory, read and converted anew for each group of tiles.
+        buffers: places for the sums of a team's warps: with 1, warps wait until those of the
+            group before have been read.
         most_rows: rows of one launch; a call of more takes two of at most 16.
     """
 
     splits: int
-    warps: int
+    crew: int
     tiles: int
     stages: int
     source: Source
-    buffers: int = 3
-    per_sm: int = 1
+    buffers: int = 2
     most_rows: int = MAX_ROWS
 
     @property
-    def order(self) -> tuple[int, int]:
-        """What decides the order of a sum: splits and warps."""
-        return self.splits, self.warps
+    def team_warps(self) -> int:
+        """Warps of a team in one block, a slice each."""
+        return SLICES // self.splits
+
+    @property
+    def warps(self) -> int:
+        """Warps of a block."""
+        return self.crew * self.team_warps
 
     def as_row(self) -> dict[str, Any]:
         """Return the fields as a row of a tile table."""
@@ -86,6 +100,11 @@ class SkinnyProblem:
     paired: bool = False
 
     @property
+    def share(self) -> int:
+        """Tiles that make one tile of outputs."""
+        return 2 if self.paired else 1
+
+    @property
     def num_tiles(self) -> int:
         """Tiles of 16 outputs."""
         return -(-self.N // TILE_ROWS)
@@ -94,6 +113,11 @@ class SkinnyProblem:
     def num_steps(self) -> int:
         """Steps of 128 inputs."""
         return self.Kp // STEP
+
+    @property
+    def longest_slice(self) -> int:
+        """Steps of the longest slice of K."""
+        return -(-self.num_steps // SLICES)
 
     @property
     def row_blocks(self) -> int:
@@ -107,36 +131,19 @@ ROW_CLASSES = (8, 16, 24, MAX_ROWS)
 
 @dataclass(frozen=True)
 class SkinnyTiles:
-    """The launch choices of one weight: one for each class of rows, all of one order.
+    """The launch choices of one weight, one for each class of rows.
 
     Attributes:
         upto_8: for 1 to 8 rows.
         upto_16: for 9 to 16.
         upto_32: for 25 to 32; None where two launches of at most 16 rows are faster.
         upto_24: for 17 to 24; None where `upto_32` or two launches are faster.
-
-    Raises:
-        ValueError: the orders differ, so that a row's bits would depend on its neighbours.
     """
 
     upto_8: SkinnyTile
     upto_16: SkinnyTile
     upto_32: SkinnyTile | None = None
     upto_24: SkinnyTile | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse tiles of different orders."""
-        orders = sorted({tile.order for _, tile in self.by_class()})
-        if len(orders) > 1:
-            raise ValueError(
-                f"SkinnyTiles: the classes split K as {orders}, expected one order for all rows; "
-                "give them the splits and warps of upto_8"
-            )
-
-    @property
-    def order(self) -> tuple[int, int]:
-        """What decides the order of a sum: splits and warps."""
-        return self.upto_8.order
 
     def by_class(self) -> tuple[tuple[int, SkinnyTile], ...]:
         """Return the classes that have a tile, by the most rows that each serves."""
@@ -159,38 +166,43 @@ class SkinnyTiles:
 
 
 def num_teams(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
-    """Return the clusters of a launch, which share the tiles of the weight evenly."""
-    share = 2 if problem.paired else 1
-    return max(1, min(problem.num_tiles // share, _resident_clusters(tile, num_sms)))
+    """Return the teams of a launch, whole crews, which share the tiles of the weight evenly."""
+    crews = -(-problem.num_tiles // problem.share // tile.crew)
+    return tile.crew * max(1, min(crews, _resident_clusters(tile, num_sms)))
 
 
-def longest_slice(tile: SkinnyTile, problem: SkinnyProblem) -> int:
-    """Return the steps of the longest slice of K."""
-    return -(-problem.num_steps // (tile.splits * tile.warps))
+def most_tiles(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
+    """Return the tiles of the team that has most."""
+    teams = num_teams(tile, problem, num_sms)
+    return -(-(problem.num_tiles // problem.share) // teams) * problem.share
 
 
 def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
     """Return the dynamic shared memory of a block, as skinny.cu lays it out."""
-    share = 2 if problem.paired else 1
-    teams, longest = num_teams(tile, problem, num_sms), longest_slice(tile, problem)
-    most_tiles = -(-(problem.num_tiles // share) // teams) * share
-    ring = tile.warps * tile.stages * tile.tiles * TILE_STEP_BYTES[problem.format]
-    sums = tile.buffers * tile.warps * tile.tiles * problem.row_blocks * BLOCK_BYTES
-    shares = -(-(most_tiles // share * problem.row_blocks) // tile.splits)
-    exchange = shares * tile.splits * share * BLOCK_BYTES if tile.splits > 1 else 0
-    scale_rows = share * (-(-most_tiles // share * TILE_ROWS // STEP) + 1)
-    scales = tile.warps * longest * scale_rows * 4 if problem.format == "fp8_block" else 0
-    row_scales = most_tiles * TILE_ROWS * 4 if problem.format in ROW_SCALED else 0
-    factors = tile.warps * problem.row_blocks * BLOCK_ROWS * 4
-    return BARRIER_BYTES + ring + sums + exchange + factors + scales + row_scales
+    slices, longest, share = tile.team_warps, problem.longest_slice, problem.share
+    rows = _aligned(2 * slices * problem.row_blocks * BLOCK_ROWS * 4)
+    activations = slices * longest * problem.row_blocks * STEP_X_BYTES
+    ring = slices * tile.stages * tile.tiles * TILE_STEP_BYTES[problem.format]
+    blocks = -(-(tile.tiles // share) * problem.row_blocks // tile.splits) * tile.splits * share
+    exchanged = 2 * blocks if tile.splits > 1 else 0
+    partial = tile.buffers * slices * tile.tiles * problem.row_blocks
+    held = most_tiles(tile, problem, num_sms)
+    scale_rows = share * (-(-held // share * TILE_ROWS // STEP) + 1)
+    scales = slices * longest * scale_rows * 4 if problem.format == "fp8_block" else 0
+    row_scales = held * TILE_ROWS * 4 if problem.format in ROW_SCALED else 0
+    team = ring + BLOCK_BYTES * (partial + exchanged) + _aligned(scales + row_scales)
+    whole = BARRIER_BYTES + rows + tile.crew * team
+    return whole + (activations if tile.source == "shared" else 0)
 
 
 def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_bytes: int) -> bool:
     """Say whether a launch is possible: its shared memory, and pairs not torn apart."""
     torn = problem.paired and tile.tiles % 2
-    barriers = 8 * (tile.buffers + tile.warps * tile.stages)
-    possible = tile.splits in CLUSTERS and tile.buffers >= 2 and tile.stages >= 2
+    barriers = 8 * (2 * tile.crew + tile.warps * tile.stages)
+    possible = tile.splits in CLUSTERS and tile.stages >= 2 and tile.buffers in (1, 2)
     if torn or not possible or barriers > BARRIER_BYTES:
+        return False
+    if not 1 <= tile.crew <= MOST_CREW or tile.warps > MOST_WARPS:
         return False
     return shared_bytes(tile, problem, num_sms) <= max_shared_bytes
 
@@ -201,18 +213,22 @@ def macros(tile: SkinnyTile, problem: SkinnyProblem) -> Mapping[str, int]:
     return {
         "FORMAT": formats[problem.format],
         "ROW_BLOCKS": problem.row_blocks,
-        "TILES": tile.tiles,
-        "WARPS": tile.warps,
+        "LONGEST": problem.longest_slice,
         "SPLITS": tile.splits,
+        "CREW": tile.crew,
+        "TILES": tile.tiles,
         "STAGES": tile.stages,
         "BUFFERS": tile.buffers,
-        "SLICE": longest_slice(tile, problem),
         "SOURCE": SOURCES.index(tile.source),
-        "MIN_BLOCKS": tile.per_sm,
     }
+
+
+def _aligned(num_bytes: int) -> int:
+    """Round up to what the copy engine writes at."""
+    return -(-num_bytes // 128) * 128
 
 
 def _resident_clusters(tile: SkinnyTile, num_sms: int) -> int:
     """Return how many clusters run at one time: those of 4 and 8 leave part of a GPC idle."""
     lost = {1: 1.0, 2: 1.0, 4: 120 / 132, 8: 120 / 132}[tile.splits]
-    return int(num_sms * tile.per_sm * lost) // tile.splits
+    return int(num_sms * lost) // tile.splits

@@ -1,7 +1,6 @@
 """Choose tiles where no table holds a weight, list those worth timing, read those of a table.
 
-Pure Python: sizes in, launch choices out. The rules keep what was measured (README.md): a slice
-of one to three steps keeps the activations in registers, and few warps' sums meet sooner.
+Pure Python: sizes in, launch choices out. The rules keep what was measured (README.md).
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,18 +13,23 @@ from kernels.linear.tile import (
     SkinnyProblem,
     SkinnyTile,
     SkinnyTiles,
-    Source,
     fits,
-    longest_slice,
+    most_tiles,
+    num_teams,
 )
 
-LARGE_N = 65_536
-"""Outputs from which a product is so long that its start and end no longer count: heads."""
+HOPPER_SHAPES = (
+    (2, 4, 2), (8, 8, 3), (8, 11, 2), (4, 6, 3), (8, 12, 2), (2, 2, 4), (8, 11, 1), (4, 8, 1),
+    (2, 4, 1), (4, 4, 2), (4, 4, 1), (2, 2, 1), (8, 8, 1), (1, 1, 1), (8, 4, 1),
+)  # fmt: skip
+"""Splits, crew and tiles, the fastest on an H200 first."""
 
+SPARK_SHAPES = ((1, 1, 2), (1, 1, 1), (2, 1, 2), (4, 1, 2))
+"""No clusters where a block has room: 48 multiprocessors that read 5 GB/s each wait for memory
+whatever they do."""
 
-SPILLED = 28
-"""Registers over the limit that a launch of 17 rows or more may need on Hopper: a few spills in one
-launch cost less there than a second launch (README.md)."""
+SWEPT = ((1, (1, 2, 3)), (2, (2, 3, 4, 5, 6)), (4, (4, 6, 8, 10, 11, 12)), (8, (8, 10, 11, 12)))
+"""Splits, and the crews that are worth timing with them: 8 to 24 warps a block."""
 
 
 def defaults(
@@ -43,17 +47,14 @@ def defaults(
     Raises:
         ValueError: no launch fits the GPU's shared memory.
     """
-    hopper = capability[0] in (9, 10)
-    classes = [SkinnyProblem(N, Kp, format_name, rows, paired) for rows in ROW_CLASSES]
-    shapes = _shapes(classes[0], hopper=hopper)
-    for splits, warps, source in _orders(classes[0], hopper=hopper):
-        tiles = [_first_that_serves(splits, warps, source, shapes, one, hopper) for one in classes]
-        if tiles[0] and tiles[1]:
-            return SkinnyTiles(tiles[0], tiles[1], tiles[3], tiles[2])
-    raise ValueError(
-        f"no skinny launch fits {format_name} {N}x{Kp} on sm_{capability[0]}{capability[1]}; "
-        "multiply it as two halves"
-    )
+    classes = (SkinnyProblem(N, Kp, format_name, rows, paired) for rows in ROW_CLASSES)
+    upto_8, upto_16, upto_24, upto_32 = (_default(one, _is_hopper(capability)) for one in classes)
+    if upto_8 is None or upto_16 is None:
+        raise ValueError(
+            f"no skinny launch fits {format_name} {N}x{Kp} on sm_{capability[0]}{capability[1]}; "
+            "multiply it as two halves"
+        )
+    return SkinnyTiles(upto_8, upto_16, upto_32, upto_24)
 
 
 def lookup(
@@ -68,7 +69,8 @@ def lookup(
         format_name: name of the weight's format.
 
     Raises:
-        ValueError: the classes of the entry have different orders, or a field is missing.
+        ValueError: the entry lacks a class that every weight needs.
+        KeyError: a row lacks a field.
     """
     found: dict[int, SkinnyTile] = {}
     wanted = {"op": "skinny_linear", "N": N, "K": Kp, "format": format_name}
@@ -87,7 +89,7 @@ def lookup(
 
 def from_row(row: Mapping[str, Any]) -> SkinnyTile:
     """Read a tile from the fields of a table's row."""
-    names = ("splits", "warps", "tiles", "stages", "source", "buffers", "per_sm", "most_rows")
+    names = ("splits", "crew", "tiles", "stages", "source", "buffers", "most_rows")
     return SkinnyTile(**{name: row[name] for name in names})
 
 
@@ -98,79 +100,102 @@ def candidates(problem: SkinnyProblem, capability: tuple[int, int]) -> tuple[Ski
         problem: sizes, format, and the most rows of the class.
         capability: the GPU's compute capability.
     """
-    hopper = capability[0] in (9, 10)
+    hopper = _is_hopper(capability)
     default = defaults(problem.N, problem.Kp, problem.format, capability, paired=problem.paired)
     first = default.serving(problem.rows) or replace(default.upto_16, most_rows=ROW_CLASSES[1])
-    found = [
-        SkinnyTile(splits, warps, tiles, stages, source, buffers)
-        for splits, warps, source in _orders(problem, hopper=hopper)
-        for tiles in (1, 2, 3, 4)
-        for stages in (2, 3, 4)
-        for buffers in (2, 3)
-        if (tiles, buffers) != (4, 3)
-    ]
-    good = [tile for tile in found if _serves(tile, problem, hopper)]
+    good = _worth_timing(problem, hopper)
     if problem.rows > ROW_CLASSES[1]:
-        narrow = replace(problem, rows=ROW_CLASSES[1])
-        twice = [
-            replace(tile, most_rows=narrow.rows) for tile in found if _serves(tile, narrow, hopper)
-        ]
-        good += twice
+        narrow = _worth_timing(replace(problem, rows=ROW_CLASSES[1]), hopper)
+        good += [replace(tile, most_rows=ROW_CLASSES[1]) for tile in narrow]
     return tuple(dict.fromkeys((first, *good)))
 
 
+def busy(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> float:
+    """Return which part of a GPU's warps has work while the longest-working team has."""
+    groups = -(-most_tiles(tile, problem, num_sms) // tile.tiles)
+    teams = num_teams(tile, problem, num_sms)
+    blocks = teams // tile.crew * tile.splits
+    return problem.num_tiles / (groups * tile.tiles * teams) * min(1.0, blocks / num_sms)
+
+
 def registers(tile: SkinnyTile, problem: SkinnyProblem) -> int:
-    """Estimate a thread's registers: operands, sums, and forty for all else."""
-    steps = longest_slice(tile, problem) if tile.source == "registers" else 1
-    return 16 * steps * problem.row_blocks + 4 * tile.tiles * problem.row_blocks + 40
+    """Estimate a thread's registers: sums and operands, or activations on their way."""
+    blocks = problem.row_blocks
+    moved = -(-problem.longest_slice * 4 // tile.crew) if tile.source == "shared" else 1
+    return max(4 * tile.tiles * blocks + 8 * blocks + 44, 6 * moved * blocks + 40)
+
+
+def _default(problem: SkinnyProblem, hopper: bool) -> SkinnyTile | None:
+    """Return the first shape of those that keep most warps busy; few warps hide less waiting."""
+    num_sms, _ = _gpu(hopper)
+    tiles = (_with_ring(shape, problem, hopper) for shape in _shapes(problem, hopper))
+
+    def worth(tile: SkinnyTile) -> float:
+        in_flight = min(1.0, tile.warps * tile.tiles / 24)
+        return round(busy(tile, problem, num_sms), 1) * in_flight**0.25
+
+    return max((tile for tile in tiles if tile is not None), key=worth, default=None)
+
+
+def _with_ring(
+    shape: tuple[int, int, int], problem: SkinnyProblem, hopper: bool
+) -> SkinnyTile | None:
+    splits, crew, wide = shape
+    source = "shared" if hopper else "global"
+    deepest = 4 if wide == 1 else 3
+    rings = ((deepest, 2), (deepest, 1), (2, 2), (2, 1))
+    tiles = (SkinnyTile(splits, crew, wide, stages, source, few) for stages, few in rings)
+    return next((tile for tile in tiles if _serves(tile, problem, hopper)), None)
+
+
+def _shapes(problem: SkinnyProblem, hopper: bool) -> list[tuple[int, int, int]]:
+    """Splits, crew and tiles, the best guess first; of a pair gate and up lie side by side."""
+    shapes = HOPPER_SHAPES if hopper else SPARK_SHAPES
+    if not problem.paired:
+        return list(shapes)
+    return list(dict.fromkeys((splits, crew, 2) for splits, crew, _ in shapes))
+
+
+def _worth_timing(problem: SkinnyProblem, hopper: bool) -> list[SkinnyTile]:
+    """List the tiles that fit and leave few warps idle, each with rings of two depths."""
+    num_sms, _ = _gpu(hopper)
+    found = [
+        SkinnyTile(splits, crew, wide, depths[at], source, buffers)
+        for splits, crews in SWEPT
+        for crew in crews
+        for wide in (1, 2, 3, 4)
+        for source in (("shared",) if hopper else ("global", "shared"))
+        for buffers in ((1, 2) if problem.rows > ROW_CLASSES[0] else (2,))
+        if (depths := _depths(SkinnyTile(splits, crew, wide, 2, source, buffers), problem, hopper))
+        for at in sorted({len(depths) // 2, len(depths) - 1})
+    ]
+    most = max((busy(tile, problem, num_sms) for tile in found), default=0.0)
+    return [tile for tile in found if busy(tile, problem, num_sms) >= 0.8 * most]
+
+
+def _depths(tile: SkinnyTile, problem: SkinnyProblem, hopper: bool) -> list[int]:
+    """Stages of a ring with which a tile serves."""
+    stages = (2, 3, 4, 5, 6, 8)
+    return [one for one in stages if _serves(replace(tile, stages=one), problem, hopper)]
+
+
+def _serves(tile: SkinnyTile, problem: SkinnyProblem, hopper: bool) -> bool:
+    num_sms, limit = _gpu(hopper)
+    few = registers(tile, problem) <= _most_registers(tile)
+    return few and fits(tile, problem, num_sms, limit)
 
 
 def _most_registers(tile: SkinnyTile) -> int:
     """Return what a thread may use: the register file, shared by warps in steps of eight."""
-    warps_a_scheduler = -(-tile.warps * tile.per_sm // 4)
+    warps_a_scheduler = -(-tile.warps // 4)
     return min(255, 16_384 // (32 * warps_a_scheduler) // 8 * 8)
 
 
-def _serves(tile: SkinnyTile, problem: SkinnyProblem, hopper: bool) -> bool:
-    num_sms, limit = (132, MAX_SHARED_BYTES[90]) if hopper else (48, MAX_SHARED_BYTES[121])
-    spilled = SPILLED if hopper and problem.rows > ROW_CLASSES[1] else 0
-    few = registers(tile, problem) <= _most_registers(tile) + spilled
-    return few and fits(tile, problem, num_sms, limit)
+def _is_hopper(capability: tuple[int, int]) -> bool:
+    """Say whether a GPU has much shared memory: Hopper and the Blackwell of data centres."""
+    return capability[0] in (9, 10)
 
 
-def _first_that_serves(
-    splits: int,
-    warps: int,
-    source: Source,
-    shapes: Iterable[tuple[int, int]],
-    problem: SkinnyProblem,
-    hopper: bool,
-) -> SkinnyTile | None:
-    tiles = (SkinnyTile(splits, warps, tiles, stages, source, 2) for tiles, stages in shapes)
-    return next((tile for tile in tiles if _serves(tile, problem, hopper)), None)
-
-
-def _shapes(problem: SkinnyProblem, *, hopper: bool) -> list[tuple[int, int]]:
-    """Tiles side by side and stages, the best guess first."""
-    if problem.paired:
-        return [(2, 3), (2, 2)]
-    most = {"nvfp4": 3 if hopper else 2, "bf16": 1}.get(problem.format, 1 if hopper else 2)
-    return [(tiles, stages) for tiles in range(most, 0, -1) for stages in (3, 2)]
-
-
-def _orders(problem: SkinnyProblem, *, hopper: bool) -> list[tuple[int, int, Source]]:
-    """Splits and warps with where activations stay, the best guess first."""
-    steps = problem.num_steps
-    if not hopper:
-        return [(1, min(steps, warps), "global") for warps in (8, 4, 16)]
-    few = [(1, min(steps, 8)), (1, min(steps, 10)), (1, min(steps, 20))]
-    cut = [
-        (splits, -(-steps // (splits * slice_steps)))
-        for splits, slice_steps in ((1, 1), (2, 1), (1, 2), (2, 2), (2, 3), (4, 1), (4, 2), (4, 3))
-    ]
-    fitting = [one for one in cut if one[1] <= (20 if one[0] * one[1] >= steps else 12)]
-    ordered = [*few, *fitting] if problem.N >= LARGE_N else [*fitting, *few]
-    kept: list[tuple[int, int, Source]] = [
-        (splits, warps, "registers") for splits, warps in dict.fromkeys(ordered)
-    ]
-    return [*kept, (1, min(steps, 8), "global")]
+def _gpu(hopper: bool) -> tuple[int, int]:
+    """Multiprocessors, and bytes of shared memory that a block may have."""
+    return (132, MAX_SHARED_BYTES[90]) if hopper else (48, MAX_SHARED_BYTES[121])

@@ -175,10 +175,6 @@ def _case(problem: Problem) -> Case:
     return product_case("skinny_linear", name, rows, N, K, cuda_only=False)
 
 
-def _arithmetic(tile: SkinnyTile) -> str:
-    return f"{tile.splits}x{tile.warps}"
-
-
 TUNABLES = (
     Tunable(
         op="skinny_linear",
@@ -191,7 +187,5 @@ TUNABLES = (
         run=_run,
         to_row=SkinnyTile.as_row,
         from_row=tile_choice.from_row,
-        arithmetic=_arithmetic,
-        shared_fields=("rows",),
     ),
 )

@@ -192,7 +192,7 @@ def test_an_engine_over_packed_weights_answers_the_same_with_and_without_drafts(
         assert torch.equal(records[drafter].logits, records["off"].logits)
     assert len({row.numpy().tobytes() for row in records["off"].logits}) == 6
     info = engine.info
-    assert "linear-1:" in info.arithmetic
+    assert "linear-2:" in info.arithmetic
     moved = records["off"].rounds[0].num_bytes
     assert moved["weights"] + moved["head"] < info.weight_bytes
     assert not any("reads all weights" in one for one in (*notices, *info.notices))
@@ -214,7 +214,7 @@ def test_bench_round_counts_the_bytes_of_packed_weights(name, monkeypatch):
     assert result["weight_bytes"] == sum(held.values())
     assert result["path"].startswith("kernels: ")
     assert "default tiles" in result["notices"][0]
-    assert "linear-1:" in result["arithmetic"]
+    assert "linear-2:" in result["arithmetic"]
 
 
 def test_a_profiles_need_is_that_of_the_path():

@@ -50,7 +50,7 @@ def test_figures_follow_from_the_time(measure):
         assert one.share == pytest.approx(one.gb_s / result["read_gb_s"])
         assert one.tflop_s == pytest.approx(2 * result["parameters"] * one.tokens / one.ms / 1e9)
     assert result["path"].startswith("kernels: ")
-    assert "linear-1:" in result["arithmetic"]
+    assert "linear-2:" in result["arithmetic"]
     assert (result["clock"], result["chunk_tokens"]) == ("host", 1024)
     assert "default tiles" in result["notices"][0]
     json.dumps(result | {"prompts": [asdict(one) for one in result["prompts"]]})

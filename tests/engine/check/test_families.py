@@ -5,6 +5,7 @@ import pytest
 from engine.check.families import sizes_of
 from engine.model.config import SHAPES
 from engine.tune.tiles import TABLES, shipped_table
+from engine.tune.user_tiles import MEASURED_FIELDS
 from kernels.common.family import load_families
 
 MODELS = [sizes_of(name, config) for name, config in SHAPES.items()]
@@ -47,7 +48,6 @@ def test_every_tunable_has_problems_and_reads_what_it_writes(family):
         for problem in found:
             key = tunable.key(problem)
             assert tuple(key) == tunable.key_fields
-            assert set(tunable.shared_fields) < set(tunable.key_fields)
             assert tunable.default(key) in tunable.candidates(key)
             assert 1 <= tunable.case(problem).sizes["T"] <= 32
             for tile in tunable.candidates(key):
@@ -70,24 +70,8 @@ def test_tiles_that_ship_are_candidates(family, capability):
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.name)
 def test_no_field_of_a_tile_is_one_that_tune_writes_itself(family):
-    written = {"op", "arithmetic", "problems", "us", "before_us", "note"}
+    written = {"op", *MEASURED_FIELDS}
     for tunable in family.tunables:
         key = tunable.key(problems_of(family, tunable.rows[0])[0])
         fields = tunable.to_row(tunable.default(key)).keys()
         assert not fields & (written | set(tunable.key_fields))
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda one: one.name)
-@pytest.mark.parametrize("capability", TABLES)
-def test_all_classes_of_a_shipped_group_have_one_order(family, capability):
-    """What a class without an entry would fall back to may have another order: it has one."""
-    rows = shipped_table(family.name, capability)
-    for tunable in family.tunables:
-        orders: dict[object, set[str]] = {}
-        for row in (one for one in rows if one["op"] == tunable.op):
-            for value in (8, 16, 24, 32) if "rows" in tunable.key_fields else (None,):
-                key = {name: row[name] for name in tunable.key_fields}
-                key |= {} if value is None else {"rows": value}
-                tile = tunable.find(rows, key)
-                orders.setdefault(tunable.order_key(key), set()).add(tunable.arithmetic(tile))
-        assert all(len(one) == 1 for one in orders.values())

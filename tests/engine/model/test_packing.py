@@ -214,7 +214,7 @@ def table(tile: SkinnyTile, shape=DOWN) -> tuple[dict, ...]:
 
 
 def test_a_tables_tiles_are_taken_once_at_load_and_the_rest_is_told():
-    tile = SkinnyTile(1, 2, 1, 3, "global", 2)
+    tile = SkinnyTile(1, 2, 1, 3, "global")
     one = packer(rows=table(tile))
     model = random_model(SHAPE_DEMO, FORMATS["fp8"], device="cpu", packer=one)
     down = model.weights.layers[0].mlp.down
@@ -227,22 +227,22 @@ def test_a_tables_tiles_are_taken_once_at_load_and_the_rest_is_told():
 
 
 def test_an_entry_that_does_not_hold_together_is_told_and_not_used():
-    one = packer(rows=(row_of(SkinnyTile(1, 2, 1, 3, "global", 2), 8),))
+    one = packer(rows=(row_of(SkinnyTile(1, 2, 1, 3, "global"), 8),))
     model = random_model(SHAPE_DEMO, FORMATS["fp8"], device="cpu", packer=one)
     assert model.weights.layers[0].mlp.down.tiles == defaults(256, 768, "fp8_block", SM_90)
     assert "A tile table entry is not used: fp8_block 256x768" in one.notice
     assert one.notice.count("is not used") == 1
 
 
-def test_another_order_is_another_arithmetic_and_another_stage_is_not():
-    base = SkinnyTile(1, 2, 1, 3, "global", 2)
+def test_no_tile_changes_the_name_of_the_arithmetic():
+    base = SkinnyTile(1, 2, 1, 3, "global")
     found = []
-    for tile in (base, replace(base, stages=2), replace(base, warps=3)):
+    for tile in (base, replace(base, stages=2), replace(base, splits=2, crew=3)):
         one = packer(rows=table(tile))
         random_model(SHAPE_DEMO, FORMATS["fp8"], device="cpu", packer=one)
         found.append(one.arithmetic)
-    assert found[0] == found[1] != found[2]
-    assert all(one.startswith("linear-1:") for one in found)
+    assert found[0] == found[1] == found[2]
+    assert found[0].startswith("linear-2:")
 
 
 def test_every_format_of_a_profile_can_be_packed_for_a_spark():

@@ -10,7 +10,7 @@ from engine.errors import OutputError, RequestError
 from engine.model.config import SHAPES
 from engine.tune import run as tuning
 from engine.tune import tiles
-from engine.tune.entries import Outcome, groups_of
+from engine.tune.entries import Outcome, entries_of
 from engine.tune.user_tiles import table_path
 from kernels.common.family import load_families
 from tests.fakes import family as fake
@@ -57,14 +57,12 @@ def test_a_faster_tile_with_the_same_bits_is_kept_and_written(tune, tmp_path):
     assert outcome.tile == fake.FAST
     assert (outcome.before_us, outcome.us) == ((10.0, 10.0), (5.0, 5.0))
     assert outcome.gain == pytest.approx(0.5)
-    assert not outcome.arithmetic
     (path,) = found.written
     assert path == table_path(tmp_path, "fake", fake.CAPABILITY)
     table = tomllib.loads(path.read_text())
     (row,) = table["tile"]
     assert (row["op"], row["width"], row["does"], row["us_a_call"]) == ("double", 8, "sound", 5.0)
     assert (row["problems"], row["us"]) == (["T=1 D=8", "T=16 D=8"], [5.0, 5.0])
-    assert "arithmetic" not in row
     assert {"date", "device", "torch", "read_gb_s"} <= set(table["measured"])
     assert path.stat().st_mode & 0o077 == 0
     assert [one.name for one in path.parent.iterdir()] == [path.name]
@@ -112,41 +110,35 @@ def test_a_gain_that_does_not_come_again_is_no_gain(tune, ran, monkeypatch):
     assert "timed again" in reasons(outcome)[fake.FAST]
 
 
-def test_another_order_is_kept_under_a_recorded_arithmetic(tune, monkeypatch):
-    found = tune(fake.OTHER_ORDER, fake.FAST)
-    outcome = only(found)
-    assert (outcome.tile, outcome.arithmetic) == (fake.OTHER_ORDER, "b")
-    (row,) = tomllib.loads(found.written[0].read_text())["tile"]
-    assert row["arithmetic"] == "double width=8 b"
-    monkeypatch.setattr(tiles, "FAMILY_MODULES", {"fake": ""})
-    assert tiles.tuned_arithmetic(fake.CAPABILITY) == ("fake:double width=8 b",)
+def test_a_tile_with_other_bits_is_a_fault_of_the_kernel_however_right_and_fast(tune, ran):
+    outcome = only(tune(fake.OTHER_BITS, fake.FAST))
+    assert outcome.tile == fake.FAST
+    why = reasons(outcome)[fake.OTHER_BITS]
+    assert why.startswith("it changes bits, which is a fault of the kernel: out: ")
+    assert fake.OTHER_BITS not in ran.tiles
+    assert not only(tune(fake.OTHER_BITS)).is_changed
 
 
-def test_another_order_must_be_right_and_save_more(tune):
-    outcome = only(tune(fake.OTHER_ORDER_WRONG, fake.OTHER_ORDER_TOO_LITTLE))
-    assert outcome.tile == fake.PRESENT
-    assert "beyond" in reasons(outcome)[fake.OTHER_ORDER_WRONG]
+def test_the_next_fastest_serves_where_the_fastest_does_not_hold(tune):
+    slower = replace(fake.FAST, us=7.0)
+    outcome = only(tune(fake.ROWS_DIFFER, slower))
+    assert (outcome.tile, outcome.us) == (slower, (7.0, 7.0))
 
 
-def by_class(one):
-    return {"width": one.sizes["D"], "wide": int(one.rows > 16)}
-
-
-def test_entries_of_one_weight_change_their_order_together(tune, ran):
-    """The other order gains at few rows only where the wide entry can follow."""
-    both = (fake.PRESENT, fake.OTHER_ORDER)
+def test_each_entry_is_timed_and_chosen_on_its_own(tune, ran):
+    """Classes of rows of one weight, say; the table holds them all, also what keeps its tile."""
     about = fake.tunable(
-        both, rows=(1, 32), key=by_class, key_fields=("width", "wide"), shared_fields=("wide",),
+        (), rows=(1, 32), key_fields=("width", "wide"),
+        key=lambda one: {"width": one.sizes["D"], "wide": int(one.rows > 16)},
         case=lambda one: fake.case(32 if one.rows > 16 else 16),
     )  # fmt: skip
-    narrow_only = replace(about, candidates=lambda key: both[:1] if key["wide"] else both)
-    found = tune(family=replace(fake.family(ran), tunables=(narrow_only,)))
-    assert [one.tile for one in found.outcomes] == [fake.PRESENT] * 2
+    tiles_of = lambda key: (fake.PRESENT, fake.LITTLE_FASTER if key["wide"] else fake.FAST)
+    about = replace(about, candidates=tiles_of)
     found = tune(family=replace(fake.family(ran), tunables=(about,)))
-    assert [one.tile for one in found.outcomes] == [fake.OTHER_ORDER] * 2
+    tiles_by_class = {one.entry.key["wide"]: one.tile for one in found.outcomes}
+    assert tiles_by_class == {0: fake.FAST, 1: fake.PRESENT}
     rows = tomllib.loads(found.written[0].read_text())["tile"]
-    assert {row["arithmetic"] for row in rows} == {"double width=8 b"}
-    assert len(rows) == 2
+    assert {row["wide"]: row["us_a_call"] for row in rows} == {0: 5.0, 1: 10.0}
 
 
 def test_what_serves_and_is_red_is_not_tuned(tune, tmp_path):
@@ -228,14 +220,13 @@ def test_a_family_without_tiles_is_refused(tune, ran):
 
 def test_the_norms_have_an_entry_for_every_width_of_the_models():
     (norm,) = load_families(["norm"])
-    groups = groups_of(norm, MODELS, tiles.shipped_table("norm", (9, 0)))
-    labels = {one.label for group in groups for one in group}
-    assert labels == {
+    entries = entries_of(norm, MODELS, tiles.shipped_table("norm", (9, 0)))
+    assert {one.label for one in entries} == {
         *(f"{op} width={width}" for op in ("rms_norm", "add_rms_norm") for width in (256, 5120)),
         "gated_rms_norm width=128",
     }
-    largest = groups[0][0].problems[0].num_bytes
-    assert all(largest >= group[0].problems[0].num_bytes for group in groups)
+    moved = [one.problems[0].num_bytes for one in entries]
+    assert moved == sorted(moved, reverse=True)
 
 
 def test_the_norms_tune_on_a_cpu_for_show(ran, tmp_path, monkeypatch):

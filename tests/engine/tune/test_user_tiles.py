@@ -91,6 +91,10 @@ def test_a_user_table_serves_a_gpu_that_has_no_shipped_one(tmp_path, write):
         (entry(width=-5), "none of its candidates"),
         (to_toml(MEASURED, [{"op": "rms_norm", "width": 5120}]), "does not read (KeyError)"),
         (to_toml(MEASURED, [ROW, ROW]), "an entry stands twice"),
+        (
+            entry(arithmetic="rms_norm width=5120 2"),
+            "holds 'arithmetic', which tune does not write",
+        ),
     ],
 )
 def test_a_damaged_table_is_a_notice_and_the_shipped_one_serves(write, content, why):
@@ -99,8 +103,26 @@ def test_a_damaged_table_is_a_notice_and_the_shipped_one_serves(write, content, 
     said = tile_notice(GPU)
     assert f"{path} is damaged" in said
     assert why in said
-    assert said.endswith("'qwen38 tune --family norm' writes a new one.")
+    assert "'qwen38 tune --family norm' writes a new one." in said
     assert len(said) < 600
+
+
+OF_OTHER_TILES = {
+    "op": "skinny_linear", "N": 34816, "K": 5120, "format": "nvfp4", "rows": 8, "splits": 2,
+    "warps": 20, "tiles": 3, "stages": 2, "source": "registers", "buffers": 2, "per_sm": 1,
+    "most_rows": 32, "arithmetic": "skinny_linear N=34816 K=5120 format=nvfp4 2x20",
+}  # fmt: skip
+"""An entry as a program before wrote it, whose tiles were others."""
+
+
+def test_an_entry_of_a_program_before_is_refused_in_a_sentence(write, tmp_path):
+    path = table_path(tmp_path, "linear", GPU)
+    write_user_table(path, MEASURED, [OF_OTHER_TILES])
+    tiles.forget_tables()
+    assert read_table("linear", GPU) == tiles.shipped_table("linear", GPU)
+    said = tile_notice(GPU)
+    assert f"{path} is damaged (an entry of skinny_linear does not read" in said
+    assert "'qwen38 tune --family linear' writes a new one." in said
 
 
 def test_a_folder_in_the_place_of_a_table_is_damage(write, tmp_path):
@@ -132,7 +154,7 @@ def test_a_number_of_another_type_reaches_no_launch(write):
 
 def test_what_is_written_reads_back():
     (norm,) = load_families(["norm"])
-    row = ROW | {"source": 'a "quote", a \\ and \x7f\n', "us": [1.5, 2.0], "cold": True}
+    row = ROW | {"note": 'a "quote", a \\ and \x7f\n', "us": [1.5, 2.0], "problems": []}
     table = parse_table(to_toml(MEASURED, [row]).encode(), norm.tunables)
     assert table.rows == (row,)
     assert table.measured == {"date": "2026-11-29", "gpu": "NVIDIA H200"}

@@ -46,11 +46,6 @@ def test_the_first_row_of_a_key_serves_and_the_default_without_one():
     assert tunable.find(rows, {"width": 9}) == fake.PRESENT
 
 
-def test_an_order_key_leaves_out_what_the_order_may_not_depend_on():
-    tunable = fake.tunable((), key_fields=("N", "K", "wide"), shared_fields=("wide",))
-    assert tunable.order_key({"N": 1, "K": 2, "wide": 1, "op": "x"}) == (("N", 1), ("K", 2))
-
-
 @pytest.mark.parametrize("peer", [library_copy(4096), library_product(32, 16, 2)])
 def test_library_peers_run_on_a_cpu(peer):
     calls = peer.make_calls(3, "cpu")

@@ -149,16 +149,7 @@ def test_shared_memory_is_within_a_blocks_and_a_multiprocessors():
         held = shared_bytes(one.tile, one.problem, num_sms)
         assert held <= limit, named(one)
         assert fits(one.tile, one.problem, num_sms, limit), named(one)
-        of_all = one.tile.per_sm * (held + RESERVED)
-        assert of_all <= SHARED_OF_AN_SM[one.capability], named(one)
-
-
-def test_a_tables_entries_have_one_order_for_all_rows_of_a_weight():
-    for name in tables():
-        orders = {}
-        for one in by_table(name):
-            weight = (one.problem.N, one.problem.Kp, one.problem.format)
-            assert orders.setdefault(weight, one.tile.order) == one.tile.order, named(one)
+        assert held + RESERVED <= SHARED_OF_AN_SM[one.capability], named(one)
 
 
 def most_stack_bytes(launched: Launched) -> int:
@@ -191,7 +182,7 @@ def test_nothing_is_read_back_from_a_stack(facts):
 def test_registers_allow_the_planned_blocks(facts):
     for one in DISTINCT:
         a_thread = -(-facts[one.key].usage["REG"] // 8) * 8
-        of_all = a_thread * 32 * one.tile.warps * one.tile.per_sm
+        of_all = a_thread * 32 * one.tile.warps
         assert of_all <= REGISTERS_OF_AN_SM, named(one)
 
 

@@ -10,7 +10,7 @@ from kernels.linear.skinny import skinny_linear
 from kernels.linear.tile import SkinnyProblem, SkinnyTile, num_teams, shared_bytes
 from kernels.linear.timed_weight import random_weight
 
-TILE = SkinnyTile(2, 20, 2, 2, "registers", 2)
+TILE = SkinnyTile(2, 4, 2, 2, "shared", 1)
 GATE_AND_UP = SkinnyProblem(34816, 5120, "nvfp4", 16)
 
 
@@ -32,20 +32,23 @@ def test_tiles_are_shared_among_the_multiprocessors_that_are_there(gpu):
 
 
 def test_a_smaller_gpu_takes_a_second_wave_where_longer_shares_do_not_fit(gpu):
-    gpu(78)
-    assert shared_bytes(TILE, GATE_AND_UP, 78) > 232_448
+    gpu(8)
+    assert shared_bytes(TILE, GATE_AND_UP, 8) > 232_448
     num_sms = skinny_launch._sized_for(TILE, GATE_AND_UP, 0)
     assert shared_bytes(TILE, GATE_AND_UP, num_sms) <= 232_448
-    assert num_teams(TILE, GATE_AND_UP, num_sms) > 78 // 2
+    assert num_teams(TILE, GATE_AND_UP, num_sms) > num_teams(TILE, GATE_AND_UP, 8)
 
 
 @pytest.mark.parametrize(
     "tile",
     [
-        SkinnyTile(2, 20, 4, 4, "registers", 2),  # shared memory
-        SkinnyTile(1, 32, 1, 4, "registers", 2),  # barriers
-        SkinnyTile(3, 8, 1, 2, "registers", 2),  # no such cluster
-        SkinnyTile(1, 8, 1, 2, "registers", 1),  # would wait for itself
+        SkinnyTile(2, 4, 4, 4, "shared"),  # shared memory
+        SkinnyTile(1, 4, 1, 4, "global"),  # barriers
+        SkinnyTile(3, 2, 1, 2, "global"),  # no such cluster
+        SkinnyTile(8, 16, 1, 2, "global"),  # teams
+        SkinnyTile(1, 5, 1, 2, "global"),  # warps
+        SkinnyTile(1, 1, 1, 1, "global"),  # a ring that waits for itself
+        SkinnyTile(1, 1, 1, 2, "global", 3),  # places for sums
     ],
 )
 def test_an_impossible_tile_is_refused_before_the_launch(gpu, tile):

@@ -1,6 +1,7 @@
 """The model of the kernel's order meets fp64 within its bound, and a fault in it does not."""
 
 from dataclasses import replace
+from functools import reduce
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from kernels.common.compare import Tolerance, beyond_tolerance
 from kernels.linear import laws, model
 from kernels.linear.laws import _model_against_fp64, drawn
 from kernels.linear.problems import FORMATS
-from kernels.linear.tile import SkinnyTile
+from kernels.linear.tile import SLICES
 from kernels.linear.weight import Bf16Weight, E4m3RowWeight, Fp8BlockWeight, Nvfp4Weight
 
 SIZES = (3, 24, 2560)
@@ -42,13 +43,13 @@ def test_a_lane_of_four_gives_an_instruction_its_own_inputs():
     assert list(model.instructions("bf16"))[1][:5] == [4, 5, 6, 7, 12]
 
 
-@pytest.mark.parametrize(("splits", "warps"), [(1, 1), (2, 20), (4, 12), (8, 3), (2, 64)])
-def test_slices_cover_the_steps_in_order(splits: int, warps: int):
-    cut = model.slices(40, splits, warps)
-    assert len(cut) == splits * warps
+@pytest.mark.parametrize("num_steps", [1, 5, 8, 40, 48, 136])
+def test_slices_cover_the_steps_in_order(num_steps: int):
+    cut = model.slices(num_steps)
+    assert len(cut) == SLICES == 8
     assert [end for _, end in cut[:-1]] == [begin for begin, _ in cut[1:]]
-    assert (cut[0][0], cut[-1][1]) == (0, 40)
-    assert max(end - begin for begin, end in cut) == -(-40 // (splits * warps))
+    assert (cut[0][0], cut[-1][1]) == (0, num_steps)
+    assert max(end - begin for begin, end in cut) == -(-num_steps // SLICES)
 
 
 @pytest.mark.parametrize(
@@ -68,13 +69,21 @@ def test_the_model_meets_fp64(name: str, values: domain.Domain):
     assert _model_against_fp64(inputs, weight) is None
 
 
-def test_the_order_decides_bits():
+def test_the_order_decides_bits(monkeypatch):
+    """Other slices, and the same added one after the other, differ in some of 72 sums."""
     inputs, weight = drawn("nvfp4", *SIZES, "cpu")
-    sums = [model.skinny_sums(inputs["x"], weight, SkinnyTile(s, w, 1, 2, "global")).value
-            for s, w in ((1, 4), (2, 2), (4, 1), (1, 20))]  # fmt: skip
-    # cutting K the same way but adding in another tree differs too, in some of 72 sums.
-    assert not torch.equal(sums[0], sums[1])
-    assert not torch.equal(sums[0], sums[3])
+    ours, cut = model.skinny_sums(inputs["x"], weight).value, model.slices
+    monkeypatch.setattr(model, "slices", lambda num_steps: cut(num_steps, 4))
+    assert not torch.equal(ours, model.skinny_sums(inputs["x"], weight).value)
+    monkeypatch.setattr(model, "slices", cut)
+    assert not torch.equal(ours, _added_in_a_chain(inputs["x"], weight))
+
+
+def _added_in_a_chain(x: torch.Tensor, weight: Nvfp4Weight) -> torch.Tensor:
+    operands, scales = model.operands_of(weight)
+    parts = [model._slice(x.double(), operands, scales, steps, weight)
+             for steps in model.slices(SIZES[2] // 128)]  # fmt: skip
+    return model._row_scaled(reduce(model._added, parts), weight).value
 
 
 def _drop_a_slice(monkeypatch, name):
@@ -135,11 +144,10 @@ def test_a_planted_fault_is_red_against_fp64_and_against_the_model(monkeypatch, 
     inputs, weight = drawn(name, *SIZES, "cpu")
     if fault == "wrong scale" and isinstance(weight, Bf16Weight):
         pytest.skip("has no scale")
-    tile = SkinnyTile(2, 10, 1, 2, "global")
-    sound = model.skinny_sums(inputs["x"], weight, tile)
+    sound = model.skinny_sums(inputs["x"], weight)
     FAULTS[fault](monkeypatch, name)
     assert _model_against_fp64(inputs, weight) is not None
-    wrong = model.skinny_sums(inputs["x"], weight, tile)
+    wrong = model.skinny_sums(inputs["x"], weight)
     assert within_units(wrong.value, sound) is not None
 
 
@@ -153,7 +161,7 @@ def test_activations_outside_fp16_need_the_factor(monkeypatch, values):
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_a_right_kernel_may_write_is_green(name):
     inputs, weight = drawn(name, *SIZES, "cpu")
-    sums = model.skinny_sums(inputs["x"], weight, SkinnyTile(2, 10, 1, 2, "global"))
+    sums = model.skinny_sums(inputs["x"], weight)
     assert within_units(kernel_like(sums, torch.Generator().manual_seed(1)), sums) is None
 
 
@@ -161,7 +169,7 @@ def test_what_a_right_kernel_may_write_is_green(name):
 def test_the_bound_is_a_few_units_of_the_result(name):
     """Tight: about a thousandth of a bf16 rounding of a typical sum for each step of a slice."""
     inputs, weight = drawn(name, *SIZES, "cpu")
-    sums = model.skinny_sums(inputs["x"], weight, SkinnyTile(2, 10, 1, 2, "global"))
+    sums = model.skinny_sums(inputs["x"], weight)
     typical = sums.value.double().abs().mean(dim=0)
     assert bool((model.UNITS * model.UNIT * sums.size.mean(dim=0) < typical * 2.0**-11).all())
 
@@ -169,4 +177,4 @@ def test_the_bound_is_a_few_units_of_the_result(name):
 def test_the_law_says_which_format_and_domain_is_wrong(monkeypatch):
     _drop_a_slice(monkeypatch, "")
     law = next(law for law in laws.LAWS if law.name == "the model of the order agrees")
-    assert (law.broken("cpu") or "").startswith("nvfp4 (24, 1280) normal: splits")
+    assert (law.broken("cpu") or "").startswith("nvfp4 (24, 1280) normal: ")

@@ -1,21 +1,24 @@
-"""Launch choices fit what they are chosen for, keep one order, and count what the source uses."""
+"""Launch choices fit what they are chosen for, and count what the source uses."""
 
 import re
 from dataclasses import asdict, replace
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.linear import skinny_launch, tile_choice
 from kernels.linear.tile import (
+    SLICES,
+    SOURCES,
     SkinnyProblem,
     SkinnyTile,
     SkinnyTiles,
     fits,
-    longest_slice,
     macros,
+    most_tiles,
     num_teams,
     shared_bytes,
 )
@@ -51,14 +54,18 @@ def closing(expression: str) -> int:
 
 def constants(chosen: dict[str, int]) -> dict[str, int]:
     """Evaluate the constants of skinny_problem.cuh for a set of macros."""
-    names: dict[str, int] = {"NVFP4": 0, "FP8_BLOCK": 1, "E4M3_ROW": 2, "BF16": 3, "STORE": 0,
-                             "ADD_RESIDUAL": 1, "SILU_PAIR": 2, "REGISTERS": 0, "GLOBAL": 1,
-                             "true": 1, **chosen}  # fmt: skip
+    names: dict[str, Any] = {"NVFP4": 0, "FP8_BLOCK": 1, "E4M3_ROW": 2, "BF16": 3, "STORE": 0,
+                             "ADD_RESIDUAL": 1, "SILU_PAIR": 2, "SHARED": 0, "GLOBAL": 1,
+                             "true": 1, "aligned": aligned, **chosen}  # fmt: skip
     text = (FOLDER / "skinny_problem.cuh").read_text()
     pattern = re.compile(r"^constexpr (?:int|bool) (\w+) = (.+?);", re.MULTILINE)
     for name, expression in pattern.findall(text):
         names[name] = int(eval(in_python(expression), {}, names))
     return names
+
+
+def aligned(num_bytes: int) -> int:
+    return -(-num_bytes // 128) * 128
 
 
 def bytes_of_source(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
@@ -69,24 +76,22 @@ def bytes_of_source(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> i
     teams = num_teams(tile, problem, num_sms)
     text = (FOLDER / "skinny.cu").read_text()
     names |= {"pairs": problem.num_tiles // share, "teams": teams}
-    for wanted in ("team_tiles", "shares", "exchanged", "scale_rows"):
-        (expression,) = re.findall(rf"const int {wanted} = (.+?);", text)
+    for wanted in ("team_tiles", "scale_rows", "scale_floats"):
+        (expression,) = re.findall(rf"const int {wanted} =\s+(.+?);", text)
         names[wanted] = int(eval(in_python(expression.replace("p.teams", "teams")), {}, names))
-    floats = names["BUFFERS"] * names["WARPS"] * names["WARP_FLOATS"] + names["exchanged"]
-    floats += names["WARPS"] * names["ROW_BLOCKS"] * 8
-    floats += names["team_tiles"] * 16 if names["ROW_SCALED"] else 0
-    if problem.format == "fp8_block":
-        floats += names["WARPS"] * names["SLICE"] * names["PAIR"] * names["scale_rows"]
-    rings = names["WARPS"] * names["STAGES"] * names["STAGE_BYTES"]
-    return names["BARRIER_BYTES"] + rings + 4 * floats
+    (rows,) = re.findall(r"rows_at \+ (aligned\(.+?\)) \+ member", text)
+    (team,) = re.findall(r"\+ member \* (\(.+?\));", text)
+    (x_bytes,) = re.findall(r"constexpr int X_BYTES = (.+?);", text)
+    places = [eval(in_python(one), {}, names) for one in (x_bytes, rows, team)]
+    return names["BARRIER_BYTES"] + places[0] + places[1] + names["CREW"] * places[2]
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("paired", [False, True])
 def test_shared_bytes_are_what_the_source_lays_out(name, paired):
-    tiles = [SkinnyTile(splits, warps, wide, stages, "global", buffers)
-             for splits, warps, wide, stages, buffers in
-             product((1, 2, 4, 8), (1, 8, 20), (2, 4), (2, 4), (2, 3))]  # fmt: skip
+    tiles = [SkinnyTile(splits, crew, wide, stages, source, buffers)
+             for splits, crew, wide, stages, source, buffers in
+             product((1, 2, 4, 8), (1, 3, 8), (2, 4), (2, 4), SOURCES, (1, 2))]  # fmt: skip
     for N, Kp in ((34816, 5120), (1024, 5120), (96, 17408)):
         for rows in (1, 9, 24, 32):
             problem = SkinnyProblem(N, Kp, name, rows, paired)
@@ -97,7 +102,7 @@ def test_shared_bytes_are_what_the_source_lays_out(name, paired):
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_ring_holds_whole_steps_aligned_for_the_copy_engine(name):
     problem = SkinnyProblem(1024, 5120, name, 8)
-    names = constants({**macros(SkinnyTile(1, 8, 2, 2, "global"), problem), "EPILOGUE": 0})
+    names = constants({**macros(SkinnyTile(1, 1, 2, 2, "global"), problem), "EPILOGUE": 0})
     bits = {"nvfp4": 4, "fp8_block": 8, "e4m3_row": 8, "bf16": 16}[name]
     assert names["TILE_BYTES"] == 16 * 128 * bits // 8
     assert names["STAGE_BYTES"] % 128 == 0
@@ -105,21 +110,21 @@ def test_a_ring_holds_whole_steps_aligned_for_the_copy_engine(name):
 
 @pytest.mark.parametrize("capability", GPUS)
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("paired", [False, True])
-def test_defaults_fit_serve_every_row_count_and_have_one_order(capability, name, shape, paired):
+@pytest.mark.parametrize(
+    ("shape", "paired"), [*((one, False) for one in SHAPES), *((one, True) for one in SHAPES[:-1])]
+)
+def test_defaults_fit_and_serve_every_row_count(capability, name, shape, paired):
     N, Kp = (2 * 32 * -(-shape[0] // 32) if paired else shape[0]), shape[1]
     num_sms, limit = GPUS[capability]
     tiles = defaults(N, Kp, name, capability, paired=paired)
     for count in range(1, 33):
         launches = tiles.launches(count)
         assert sum(rows for rows, _ in launches) == count
-        assert {tile.order for _, tile in launches} == {tiles.order}
         for rows, tile in launches:
             problem = SkinnyProblem(N, Kp, name, rows, paired)
             assert fits(tile, problem, num_sms, limit)
             assert rows <= tile.most_rows
-            barriers = 8 * (tile.buffers + tile.warps * tile.stages)
+            barriers = 8 * (2 * tile.crew + tile.warps * tile.stages)
             assert barriers <= 1024
 
 
@@ -140,41 +145,35 @@ def test_candidates_fit_are_told_apart_and_hold_the_default(capability, name, ro
         assert from_row(tile.as_row()) == tile
 
 
-def test_slices_cover_k():
-    for splits, warps, steps in product((1, 2, 4, 8), (1, 3, 8, 20), (1, 2, 40, 136)):
-        tile = SkinnyTile(splits, warps, 1, 2, "global")
-        problem = SkinnyProblem(16, 128 * steps, "bf16", 1)
-        parts = splits * warps
-        cut = [(i + 1) * steps // parts - i * steps // parts for i in range(parts)]
-        assert (sum(cut), max(cut)) == (steps, longest_slice(tile, problem))
+def test_slices_cover_k_in_warps_of_their_own():
+    for splits, steps in product((1, 2, 4, 8), (1, 2, 40, 136)):
+        tile = SkinnyTile(splits, 3, 1, 2, "global")
+        cut = [(i + 1) * steps // SLICES - i * steps // SLICES for i in range(SLICES)]
+        assert (sum(cut), max(cut)) == (
+            steps,
+            SkinnyProblem(16, 128 * steps, "bf16", 1).longest_slice,
+        )
+        assert tile.team_warps * splits == SLICES
+        assert tile.warps == 3 * tile.team_warps
 
 
 @pytest.mark.parametrize("N", [1, 16, 17, 1000, 34816])
-def test_teams_share_all_tiles_and_none_is_idle(N):
-    for splits in (1, 2, 4):
-        tile = SkinnyTile(splits, 8, 1, 2, "global")
+def test_teams_share_all_tiles_evenly(N):
+    for splits, crew in product((1, 2, 4), (1, 4)):
+        tile = SkinnyTile(splits, crew, 1, 2, "global")
         problem = SkinnyProblem(N, 5120, "nvfp4", 8)
         teams = num_teams(tile, problem, 132)
         first = [team * problem.num_tiles // teams for team in range(teams + 1)]
         assert (first[0], first[-1]) == (0, problem.num_tiles)
-        assert all(a < b for a, b in pairwise(first))
-        assert teams * splits <= 132
+        shares = [b - a for a, b in pairwise(first)]
+        assert max(shares) - min(shares) <= 1
+        assert max(shares) == most_tiles(tile, problem, 132)
+        assert sum(share == 0 for share in shares) < crew, "of one crew some teams are idle at most"
+        assert teams % crew == 0
+        assert teams // crew * splits <= 132
 
 
-A_TILE = SkinnyTile(2, 20, 1, 2, "registers")
-
-
-@pytest.mark.parametrize("place", ["upto_16", "upto_32", "upto_24"])
-@pytest.mark.parametrize("change", [{"splits": 1}, {"warps": 10}])
-def test_tiles_of_two_orders_are_refused(place, change):
-    tiles = {"upto_8": A_TILE, "upto_16": A_TILE, place: replace(A_TILE, **change)}
-    with pytest.raises(ValueError, match=r"split K as .*expected one order for all rows"):
-        SkinnyTiles(**tiles)
-
-
-def test_all_else_may_differ_between_the_classes_of_rows():
-    other = replace(A_TILE, tiles=3, stages=4, source="global", buffers=2)
-    assert SkinnyTiles(A_TILE, other, other).order == (2, 20)
+A_TILE = SkinnyTile(2, 4, 1, 2, "shared")
 
 
 def test_a_call_of_many_rows_takes_two_launches_where_no_tile_serves_it():
@@ -192,8 +191,8 @@ def test_a_tile_serves_no_more_rows_than_it_says():
 
 def test_a_pair_is_not_torn_apart():
     problem = SkinnyProblem(64, 512, "nvfp4", 8, paired=True)
-    assert not fits(SkinnyTile(1, 4, 1, 2, "global"), problem, 132, MAX_SHARED_BYTES[90])
-    assert fits(SkinnyTile(1, 4, 2, 2, "global"), problem, 132, MAX_SHARED_BYTES[90])
+    assert not fits(SkinnyTile(1, 1, 1, 2, "global"), problem, 132, MAX_SHARED_BYTES[90])
+    assert fits(SkinnyTile(1, 1, 2, 2, "global"), problem, 132, MAX_SHARED_BYTES[90])
 
 
 def test_the_macros_are_all_that_a_row_count_and_an_output_count_change():
@@ -220,9 +219,7 @@ def test_a_weight_that_no_row_names_has_none(N, K, name):
     assert lookup([row(8), row(16)], N, K, name) is None
 
 
-def test_a_table_that_would_change_bits_or_lacks_a_class_is_refused():
-    with pytest.raises(ValueError, match="one order for all rows"):
-        lookup([row(8), row(16, warps=10)], 1024, 5120, "nvfp4")
+def test_a_table_that_lacks_a_class_is_refused():
     with pytest.raises(ValueError, match=r"for \[8\] rows, expected 8 and 16; run qwen38 tune"):
         lookup([row(8)], 1024, 5120, "nvfp4")
 
