@@ -12,9 +12,10 @@ import pytest
 import torch
 
 from engine.draft.draft import Draft
+from engine.draft.lookup import LookupDrafter
 from engine.draft.price_table import PriceTable
 from engine.draft.prices import Prices
-from engine.draft.routed import Routing
+from engine.draft.routed import RoutedDrafter, Routing
 from engine.draft.scripted import ScriptedDrafter
 from engine.model.round_state import RoundState
 from engine.records import PHASES
@@ -423,9 +424,24 @@ def test_a_round_that_was_foreseen_otherwise_is_not_launched(
     assert len(readied) > 6
 
 
-@pytest.mark.parametrize("drafter", ["lookup", "auto"])
-def test_a_copy_is_foreseen(model, readied, tmp_path, drafter):
+@pytest.mark.parametrize("kind", [LookupDrafter, RoutedDrafter], ids=["lookup", "auto"])
+def test_a_copy_is_foreseen(model, readied, tmp_path, monkeypatch, kind):
     """What is said again is copied, round behind round, and no bit depends on it."""
+    prepare, propose, foreseen = kind.prepare, kind.propose, []
+
+    def preparing(*arguments):
+        foreseen.append(prepare(*arguments))
+        return foreseen[-1]
+
+    def proposing(*arguments):
+        draft, went = propose(*arguments), len(readied)
+        if foreseen and foreseen[-1] is not None and went and readied[-1]:
+            assert draft == foreseen[-1].draft
+        return draft
+
+    monkeypatch.setattr(kind, "prepare", preparing)
+    monkeypatch.setattr(kind, "propose", proposing)
+    drafter = "lookup" if kind is LookupDrafter else "auto"
     routing = Routing(Prices(CHEAP_ROWS, learns=False), max_steps=7)
     repeated = Sampling(temperature=0.0, logit_bias=tuple((one, 1e3 * one) for one in (40, 41)))
     records = []
