@@ -70,7 +70,7 @@ def main() -> int:
     gc.collect()
     gc.freeze()
     print(
-        f"{'drafter':<10}{'shape':<8}{'rows':>5}{'rounds':>8}{'between':>9}{'p90':>7}{'meanwhile':>11}"
+        f"{'drafter':<10}{'shape':<8}{'rows':>5}{'rounds':>8}{'between':>10}{'p90':>10}{'meanwhile':>12}"
     )
     for drafter, shape, most, sampling in CASES:
         if arguments.only not in drafter:
@@ -89,8 +89,8 @@ def main() -> int:
         name = drafter + ("*" if sampling is PENALISED else "")
         print(
             f"{name:<10}{shape:<8}{statistics.mean(one.rows for one in record.rounds):>5.1f}"
-            f"{len(record.rounds):>8}{statistics.median(between):>9.1f}"
-            f"{between[len(between) * 9 // 10]:>7.1f}{statistics.median(meanwhile):>11.1f}"
+            f"{len(record.rounds):>8}{statistics.median(between):>10.1f}"
+            f"{between[len(between) * 9 // 10]:>10.1f}{statistics.median(meanwhile):>12.1f}"
         )
     print("* with penalties")
     return 0

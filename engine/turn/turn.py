@@ -208,7 +208,8 @@ class Turn:
         if verified.logits is not None:
             self._answer.keep(verified.logits)
         record = self._log.add(one, context_tokens)
-        if self._routing is not None:
+        # the first one pays for the prompt: to index it, and for its rows that wait for a head
+        if self._routing is not None and record.index:
             self._routing.prices.observe(
                 record.rows, context_tokens, one.draft.num_steps, record.ms,
                 branches=record.shape == "tree", with_block=one.draft.with_block,

@@ -111,6 +111,14 @@ def test_routed_rounds_correct_the_machines_prices_and_others_do_not(folder):
     assert prices.verify_ms(0) != Prices(CHEAP_ROWS).verify_ms(0)
 
 
+def test_the_first_round_of_an_answer_is_no_price(folder, monkeypatch):
+    """It indexes the prompt, and reads the rows that waited for the head."""
+    engine, observed = routed_engine(folder, counting, learns=True), []
+    monkeypatch.setattr(Prices, "observe", lambda _, rows, *rest, **__: observed.append(rows))
+    rounds = ask(engine).rounds
+    assert observed == [one.rows for one in rounds[1:]]
+
+
 def routed_here(launching, *, router=True, table="shipped"):
     table = shipped_prices("sm_90", "fp8_block") if table == "shipped" else table
     profile = load_profiles()["fp8"]
