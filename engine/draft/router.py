@@ -11,16 +11,17 @@ bias to what ran before.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import mul
 
 from engine.draft.calibration import Calibration
 from engine.draft.candidates import Candidates, Chain, grow
 from engine.draft.market import MAX_TOKENS, PLAIN, Market, Option, Proposal
-from engine.draft.ngrams import Ending, num_common
+from engine.draft.ngrams import Ending
 from engine.draft.prices import MAX_STEPS, Prices
+from engine.draft.said import Said, worth_another_try
 
 ROUNDS_WITHOUT_A_COPY = 16
 """Rounds in which lookup was never right, until plain rounds may follow each other unseen. A copy
@@ -31,25 +32,6 @@ RunDrafter = Callable[[str, int], Sequence[int]]
 """("mtp" or "dflash2", tokens) -> up to as many tokens, each behind the one before."""
 
 _NOTHING = Candidates()
-
-
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """What the drafters said in a round, to be scored when its tokens are committed.
-
-    Attributes:
-        chains: of drafters with weights.
-        endings: of lookup.
-        tried: drafters that ran although they did not pay.
-        market: its prices.
-        draft_ms: of each drafter's chain.
-    """
-
-    chains: Sequence[Chain]
-    endings: Sequence[Ending]
-    tried: frozenset[str] = frozenset()
-    market: Market | None = None
-    draft_ms: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +89,7 @@ class Router:
         self._max_places = max_places
         self._branches = branches
         # of rounds whose tokens are not learned from yet: one on its way, and one before it
-        self._said: deque[_Said] = deque(maxlen=2)
+        self._said: deque[Said] = deque(maxlen=2)
         self._prepared: _Prepared | None = None
         self._num_without_copy = 0
 
@@ -181,7 +163,7 @@ class Router:
         ]
         names = frozenset(one.drafter for one in tried)
         spent = {one.drafter: one.ms for one in (chosen, *tried)}
-        self._said.append(_Said(chains, endings, names, market, spent))
+        self._said.append(Said(chains, endings, names, market, spent))
         if not chains:
             return ready.plain
         if self._branches:
@@ -209,7 +191,7 @@ class Router:
         """
         if not self._branches:
             endings = endings[:1]
-        self._said.append(_Said((), endings))
+        self._said.append(Said((), endings))
         going_on = [Ending(one.length + 1, one.continuation[1:]) for one in endings]
         self.prepare(context_tokens, num_tokens, going_on)
         assert self._prepared is not None
@@ -238,7 +220,7 @@ class Router:
             one.drafter: self._calibration.learn_chain(one.drafter, one.token_ids, committed)
             for one in said.chains
         }
-        for name in _worth_another_try(said, right, committed):
+        for name in worth_another_try(said, right, committed):
             self._calibration.probes[name].was_right()
 
     def _options(self, most: int, draft_ms: Sequence[float]) -> list[Option]:
@@ -299,29 +281,3 @@ class Router:
             if name != ready.alone.drafter
         }
         return {name: own for name, own in could.items() if own}
-
-
-def _worth_another_try(
-    said: _Said, right: Mapping[str, int], committed: Sequence[int]
-) -> list[str]:
-    """Drafters that were tried and would have paid: more tokens a millisecond than without them.
-
-    To have been right is not enough: rows, or the drafter itself, may cost more than they bring.
-
-    Args:
-        said: in the round.
-        right: tokens of each chain that were.
-        committed: by the round.
-    """
-    market = said.market
-    if not said.tried or market is None:
-        return []
-    lengths = {one.drafter: len(one.token_ids) for one in said.chains}
-    rates = {
-        name: (1 + number) / market.ms(lengths[name], said.draft_ms[name])
-        for name, number in right.items()
-    }
-    copied = max((num_common(one.continuation, committed) for one in said.endings), default=0)
-    others = [rate for name, rate in rates.items() if name not in said.tried]
-    best = max(1 / market.ms(0), (1 + copied) / market.ms(copied), *others)
-    return [name for name in said.tried if rates[name] > best]
