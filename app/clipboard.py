@@ -37,12 +37,23 @@ def copy_to_file(text: str, folder: Path) -> Path:
     return path
 
 
+def _native_commands() -> list[tuple[str, ...]]:
+    """The desktop's programs that are here."""
+    known = NATIVE.get(environment.display_server(), ())
+    return [command for command in known if shutil.which(command[0])]
+
+
+def way() -> str:
+    """How a text leaves the terminal here: by a program of the desktop, or by OSC 52."""
+    if commands := _native_commands():
+        return commands[0][0]
+    return _by_osc_52()
+
+
 def copy_native(text: str) -> str:
     """Hand a text to the desktop's clipboard; the name of the program that took it, or nothing."""
     data = text.encode("utf-8", "replace")
-    for command in NATIVE.get(environment.display_server(), ()):
-        if shutil.which(command[0]) is None:
-            continue
+    for command in _native_commands():
         try:
             done = subprocess.run(
                 command, input=data, timeout=NATIVE_SECONDS, check=False,
@@ -61,6 +72,9 @@ def how_copied(text: str, program: str = "") -> str:
     lines = f"copied {num_lines} line{'s' * (num_lines > 1)}"
     if program:
         return f"{lines} to the clipboard by {program}"
+    return f"{lines} to the terminal's clipboard by {_by_osc_52()}"
+
+
+def _by_osc_52() -> str:
     through = " through tmux or screen (set-clipboard on)"
-    way = f"OSC 52{through * environment.inside_multiplexer()}"
-    return f"{lines} to the terminal's clipboard by {way}"
+    return f"OSC 52{through * environment.inside_multiplexer()}"

@@ -34,7 +34,8 @@ from app.commands import (
 from app.report import BAD_USAGE, FAILED, leave_stdout, report, say, say_lines
 from app.streams import write_data
 from engine.errors import did_you_mean
-from engine.settings.declared import Settings, load_settings
+from engine.settings.declared import Settings
+from engine.settings.load import load_settings
 
 EPILOG = (
     "Exit codes: 0 done, 1 failed or red, 2 bad usage, 3 no model, 4 not enough memory, "

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.errors import SettingsError, did_you_mean
-from engine.settings.declared import KNOWN, Settings, build
+from engine.settings.declared import KNOWN, Settings
+from engine.settings.load import build
 from engine.settings.registry import ALL_SETTINGS, Resolved, Setting, parse, plain_number
 
 SOURCE = "/set"

@@ -12,7 +12,8 @@ from typing import TypeVar
 from engine.errors import SettingsError
 from engine.locate import HOW_TO_GIVE, Choice, choose
 from engine.profile import load_profiles
-from engine.settings.declared import Settings, load_settings
+from engine.settings.declared import Settings
+from engine.settings.load import load_settings
 from engine.settings.registry import Resolved
 from engine.types import ChatEngine, EngineInfo, LoadProgressed, Message, Request, Sampling
 

@@ -6,8 +6,12 @@ Knows no screen: a front end looks a line up here and acts in its own way.
 import re
 import textwrap
 from dataclasses import dataclass
+from typing import Literal
 
 from engine.errors import RequestError, did_you_mean
+
+Ran = Literal["done", "refused", "message"]
+"""What became of a line that may be a command: run, not run, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +71,15 @@ SLASH_COMMANDS: tuple[SlashCommand, ...] = (
 _BY_NAME = {one.name: one for one in SLASH_COMMANDS}
 _ALIASES = {"exit": "quit", "q": "quit", "regen": "redo", "regenerate": "redo", "?": "help"}
 _COMMAND = re.compile(r"/([a-z?]+)(?:\s+(.*))?", re.DOTALL)
+_SET_SYSTEM = re.compile(r"system(?:\s+(.*))?", re.DOTALL)
 
 
 def parse_slash(line: str) -> tuple[SlashCommand, str] | None:
     """The command on ``line`` with its argument text, or None when ``line`` is a message.
 
     Only a slash with one lower-case word counts, so a path such as /etc/hosts is a message.
+    ``/set system`` is ``/system``: the prompt of this conversation. The prompt that new ones begin
+    with has its full name, chat.system.
 
     Raises:
         RequestError: there is no such command, or it takes no argument.
@@ -86,7 +93,10 @@ def parse_slash(line: str) -> tuple[SlashCommand, str] | None:
         raise RequestError(
             f"There is no command /{name}.", f"{hint} Begin with // to send it as a message."
         )
-    command, argument = _BY_NAME[name], (match[2] or "").strip()
+    argument = (match[2] or "").strip()
+    if name == "set" and (found := _SET_SYSTEM.fullmatch(argument)):
+        name, argument = "system", found[1] or ""
+    command = _BY_NAME[name]
     if argument and not command.args:
         raise RequestError(f"/{name} takes nothing behind it.", f"You wrote '{argument}'.")
     return command, argument

@@ -5,31 +5,22 @@ is not told: it runs the same operations on a layer of its own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from engine.compute_path import facts_of
-from engine.dispatch import BETWEEN, Chosen, DeviceFacts, Operation, decoding_of, dispatch
-from engine.errors import CheckpointError
-from engine.formats_by_layer import Stored
-from engine.locate import choose
-from engine.model.checkpoint import open_checkpoint
+from engine.dispatch import DeviceFacts, decoding_of, dispatch
+from engine.explained_model import Product, Subject, matrices, subject_meant
 from engine.model.chunk import NUM_ROWS
-from engine.model.config import ModelConfig, config_of_shape
-from engine.model.config_file import read_config
-from engine.model.groups import group_of
-from engine.model.tensors import TensorSpec, expected_tensors, format_of
+from engine.model.tensors import expected_tensors
 from engine.open import choose_device
-from engine.profile import Profile, WeightFormat, get_profile, kv_format_of, load_profiles
+from engine.operations import BETWEEN, Chosen, Operation
+from engine.profile import WeightFormat
 from engine.settings.declared import KernelSettings, Settings
 from engine.tune.tiles import read_table
-from engine.types import KvFormat
 from kernels.common.round import MAX_ROWS
 from kernels.linear.formats import STEP
-from kernels.linear.pack import MEMBER_ROWS
 from kernels.linear.tile_choice import lookup
-from kernels.linear.weight import NAMES
 
 Phase = Literal["round", "between", "chunk"]
 ROWS: dict[Phase, tuple[int, ...]] = {
@@ -38,8 +29,6 @@ ROWS: dict[Phase, tuple[int, ...]] = {
     "chunk": NUM_ROWS,
 }
 """The rows that a call may have."""
-
-_MEMBER_ROWS = {NAMES[kind]: rows for kind, rows in MEMBER_ROWS.items()}
 
 _GATES = ("a | b", "bf16")
 """The product that a round computes where it is used: `engine.model.rows.plain_gates`."""
@@ -76,19 +65,6 @@ _OPERATIONS: dict[Phase, tuple[tuple[Operation, _Of], ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
-    """The model that is explained: a name for a person, its sizes, the format of each matrix.
-
-    ``kv`` is that of keys and values.
-    """
-
-    title: str
-    config: ModelConfig
-    stored: Stored
-    kv: KvFormat = "bf16"
-
-
-@dataclass(frozen=True, slots=True)
 class Here:
     """Where it would run: the device, the person's settings, the tile tables of ``linear``."""
 
@@ -120,22 +96,6 @@ class Explained:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Product:
-    """Matrices that are read together: N outputs of K inputs, in so many layers."""
-
-    label: str
-    N: int
-    K: int
-    stored: WeightFormat
-    times: int
-
-    def title(self, here: Here) -> str:
-        """Name and size, with the format that it is held in."""
-        held = self.stored if here.packs else "bf16"
-        return f"{self.label} ({held}), {self.N:,} x {self.K:,}"
-
-
 def explain_here(
     settings: Settings, shape: str | None = None
 ) -> tuple[Subject, Here, list[Explained]]:
@@ -143,59 +103,18 @@ def explain_here(
 
     Args:
         settings: which model, device and kernels.
-        shape: key of ``SHAPES``; its profile is the setting's, else "fp8". None takes the model, or
-            the 27B's shape for a profile whose files are not here.
+        shape: key of ``SHAPES``; None takes the model. See `subject_meant`.
 
     Raises:
-        RequestError: there is no such shape.
-        CheckpointError: the model does not read.
         SettingsError: the device is not there.
-        ProfileError: there is no such profile.
+        EngineError: as `subject_meant`.
     """
     device = choose_device(settings.model.device)
     facts = facts_of(device, probe=settings.kernels.linear != "reference")
     rows = read_table("linear", facts.capability) if facts.capability else ()
-    subject = _subject(settings, shape)
+    subject = subject_meant(settings, shape)
     here = Here(facts, settings.kernels, rows)
     return subject, here, explain(subject, here)
-
-
-def _subject(settings: Settings, shape: str | None) -> Subject:
-    profiles = load_profiles(settings.config_dir)
-    name, folder = settings.model.profile, settings.model.dir
-    if shape is not None:
-        return subject_of_shape(shape, get_profile(name or "fp8", profiles), settings)
-    try:
-        choice = choose(settings, profiles)
-    except CheckpointError:
-        if name is None or folder is not None:
-            raise
-        return subject_of_shape("27b", get_profile(name, profiles), settings)
-    kv = kv_format_of(choice.profile, settings)
-    return replace(subject_of_checkpoint(choice.path, choice.overlay), kv=kv)
-
-
-def subject_of_shape(shape: str, profile: Profile, settings: Settings | None = None) -> Subject:
-    """A shape in a profile's formats, and what settings say of them; nothing need be here.
-
-    Raises:
-        RequestError: there is no such shape.
-    """
-    config = config_of_shape(shape)
-    title = f"the shape {shape} in the formats of '{profile.name}'"
-    kv = kv_format_of(profile, settings or Settings())
-    return Subject(title, config, lambda _, spec: format_of(spec, profile.formats), kv)
-
-
-def subject_of_checkpoint(path: Path, overlay: Path | None = None) -> Subject:
-    """A checkpoint on this machine, in the formats of its files, those of an overlay first.
-
-    Raises:
-        CheckpointError: the files are refused.
-    """
-    config = read_config(path)
-    weights = open_checkpoint(path, config, overlay).weights
-    return Subject(str(overlay or path), config, lambda name, _: weights[name].format)
 
 
 def explain(subject: Subject, here: Here) -> list[Explained]:
@@ -218,7 +137,7 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
         "delta": config.num_delta_layers,
         "attention": config.num_attention_layers,
     }
-    for product in _matrices(subject, joined=here.packs) if phase != "between" else ():
+    for product in matrices(subject, joined=here.packs) if phase != "between" else ():
         yield from _product(phase, product, here)
     for operation, of in _OPERATIONS[phase]:
         if operation == "widen keys of a chunk" and subject.kv == "bf16":
@@ -230,16 +149,16 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
         yield _head(subject, here)
 
 
-def _product(phase: Phase, product: _Product, here: Here) -> Iterator[Explained]:
+def _product(phase: Phase, product: Product, here: Here) -> Iterator[Explained]:
     """A product by each kernel that some number of rows gives it."""
     if phase == "round" and here.packs and (product.label, product.stored) == _GATES:
         one = here.choose("multiply gates of a round", MAX_ROWS)
-        name = product.title(here)
+        name = product.title(packs=here.packs)
         yield Explained(phase, name, product.times, one.name, one.build, one.reason)
         return
     for one, told in _choices("product", phase, here, product.stored):
         reason = _with_weight(one, product, here)
-        name = f"{product.title(here)}{told}"
+        name = f"{product.title(packs=here.packs)}{told}"
         yield Explained(phase, name, product.times, one.name, one.build, reason)
 
 
@@ -278,20 +197,20 @@ def _head(subject: Subject, here: Here) -> Explained:
     stored = "bf16"
     if not config.tie_word_embeddings:
         stored = subject.stored(name, expected_tensors(config)[name])
-    product = _Product("head", config.vocab_size, config.hidden_size, stored, 1)
+    product = Product("head", config.vocab_size, config.hidden_size, stored, 1)
     one = here.choose("head", MAX_ROWS)
     reason = _with_weight(one, product, here)
-    return Explained("round", product.title(here), 1, one.name, one.build, reason)
+    return Explained("round", product.title(packs=here.packs), 1, one.name, one.build, reason)
 
 
-def _with_weight(one: Chosen, product: _Product, here: Here) -> str:
+def _with_weight(one: Chosen, product: Product, here: Here) -> str:
     """The reason; of the skinny kernel also how codes are read and where its tile comes from."""
     if one.name != "skinny_linear":
         return one.reason
     return "; ".join((one.reason, decoding_of(product.stored, here.facts), _tile(product, here)))
 
 
-def _tile(product: _Product, here: Here) -> str:
+def _tile(product: Product, here: Here) -> str:
     """Where the launch choices of a skinny product come from."""
     padded = -(-product.K // STEP) * STEP
     try:
@@ -299,38 +218,3 @@ def _tile(product: _Product, here: Here) -> str:
     except (ValueError, KeyError, TypeError):
         return "default tile: its table entry is damaged"
     return "tile of a table" if found else "default tile: no table holds it"
-
-
-def _matrices(subject: Subject, *, joined: bool) -> Iterator[_Product]:
-    """The matrices of all layers by name, joined as `engine.model.packing` joins them."""
-    specs = {
-        name: spec
-        for name, spec in expected_tensors(subject.config).items()
-        if spec.matrix and name.startswith("layers.")
-    }
-    found: dict[tuple[str, WeightFormat], _Product] = {}
-    for name, spec in specs.items():
-        group = group_of(name)
-        members = group if joined and joins(group, specs, subject.stored) else (name,)
-        if name != members[0]:
-            continue
-        label, stored = " | ".join(map(_short, members)), subject.stored(name, spec)
-        N = sum(specs[one].shape[0] for one in members)
-        before = found.get((label, stored))
-        times = before.times + 1 if before else 1
-        found[label, stored] = _Product(label, N, spec.shape[1], stored, times)
-    yield from found.values()
-
-
-def joins(group: Sequence[str], specs: Mapping[str, TensorSpec], stored: Stored) -> bool:
-    """Whether `engine.model.packing.can_fuse` will join a group: one format, whole scales."""
-    first, *others = (stored(one, specs[one]) for one in group)
-    rows = _MEMBER_ROWS.get(first, 1)
-    whole = all(specs[one].shape[0] % rows == 0 for one in group[:-1])
-    return whole and all(one == first for one in others)
-
-
-def _short(name: str) -> str:
-    """A matrix without its layer: ``layers.3.mlp.gate_proj.weight`` is ``gate``."""
-    last = name.removesuffix(".weight").rpartition(".")[2]
-    return last.removeprefix("in_proj_").removesuffix("_proj")

@@ -14,8 +14,8 @@ from engine.model.serving_memory import kept_bytes, passing_bytes, snapshot_byte
 from engine.model.streaming import STAGING_BYTES
 from engine.open import HELD_FORMATS, choose_device
 from engine.profile import Formats, Profile, kv_format_of
-from engine.settings.declared import load_settings
 from engine.settings.environment import hugging_face_cache
+from engine.settings.load import load_settings
 from engine.types import KvFormat
 
 

@@ -34,7 +34,7 @@ from app.tui.instruments.gauges import Gauges
 from app.tui.worker import EngineWorker
 from engine.machine.load import LoadReader, MachineLoad
 from engine.records import RoundRecord
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from engine.types import Event, Message, Request, RoundEnded
 
 ROOT = Path(__file__).parents[1]

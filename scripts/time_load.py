@@ -30,7 +30,7 @@ from engine.model.config_file import read_config
 from engine.model.generation import Generation
 from engine.model.loading import load_weights
 from engine.model.tensors import TensorSpec, expected_tensors
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from engine.types import Sampling
 from tests.engine.model.checkpoints import config_fields
 

@@ -14,7 +14,8 @@ from app.streams import write_data
 from engine.errors import OutputError, RequestError, how_to_write
 from engine.profile import Profile as WeightProfile
 from engine.profile import get_profile, load_profiles
-from engine.settings.declared import Settings, load_settings
+from engine.settings.declared import Settings
+from engine.settings.load import load_settings
 
 Shape = Annotated[str, typer.Option("--shape", help="27b or demo.", metavar="NAME")]
 Profile = Annotated[str, typer.Option("--profile", help="Weight profile.", metavar="NAME")]

@@ -9,7 +9,7 @@ from app.commands import bench_figures, options
 from app.output_file import check_output
 from app.report import OK, say
 from app.streams import write_data
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 
 HEADINGS = ("us", "10 %", "90 %", "MB", "GB/s", "share")
 

@@ -15,7 +15,7 @@ from app.report import FAILED, OK, say
 from app.streams import LoadLine, write_data
 from engine.errors import RequestError, nearest
 from engine.profile import get_profile, load_profiles
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from engine.types import ChatEngine
 
 if TYPE_CHECKING:

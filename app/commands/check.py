@@ -9,7 +9,7 @@ from app.report import FAILED, OK
 from app.streams import is_terminal, write_data
 from app.visible import visible_line
 from engine.errors import RequestError, did_you_mean
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 
 DEVICES = ("auto", "cpu", "cuda")
 
@@ -31,20 +31,16 @@ def check(
         )
     load_settings()  # refuses what is misspelt, as every command does
     from engine.check import run as checks
+    from engine.check.families import choose_families
     from engine.doctor import has_cuda
 
     if device == "cuda" and not has_cuda():
         raise RequestError("There is no CUDA device here.", "Use --device cpu.")
     chosen = "cuda" if device == "cuda" or (device == "auto" and has_cuda()) else "cpu"
+    names = [one.name for one in choose_families(family)] if family else None
     counter = _Counter()
     try:
-        report = checks.run_checks(
-            list(dict.fromkeys(family)) if family else None,
-            chosen,
-            lambda finding: counter.step(finding.family),
-        )
-    except ValueError as problem:
-        raise RequestError(f"{problem}".rstrip(".") + ".", "See 'qwen38 check --help'.") from None
+        report = checks.run_checks(names, chosen, lambda found: counter.step(found.family))
     finally:
         counter.clear()
     write_data(checks.render(report) + "\n")

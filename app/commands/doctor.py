@@ -9,20 +9,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app import clipboard
 from app.commands import options
 from app.commands.explanation import explanation, lines_of
 from app.front_end import plain_reason
 from app.report import FAILED, OK
 from app.streams import is_terminal, write_data
+from app.terminal_keys import has_kitty_keys
 from app.visible import visible
 from engine.errors import RequestError
 from engine.settings import environment
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 
 if TYPE_CHECKING:
     from engine.doctor import Finding
 
 SIGNS = {"good": "ok", "note": "--", "bad": "!!"}
+
+KEYS = {
+    True: "tells Ctrl+Enter and Shift+Enter from Enter",
+    False: "tells Ctrl+Enter from Enter not (/now sends at once, Ctrl+J is a new line)",
+    None: "does not say how it tells keys",
+}
+"""How the terminal answers `has_kitty_keys`."""
 
 
 def doctor(
@@ -57,7 +66,8 @@ def doctor(
         data = {"can_chat": can_chat, "findings": [asdict(one) for one in findings]}
         write_data(json.dumps(data | ({"explanation": told} if told else {})) + "\n")
     else:
-        lines = [line for one in findings for line in _lines(one)]
+        topic_cells = max(len(one.topic) for one in findings)
+        lines = [line for one in findings for line in _lines(one, topic_cells)]
         lines += ["", *lines_of(told)] if told else []
         write_data("\n".join(lines) + "\n")
     return OK if can_chat else FAILED
@@ -66,11 +76,15 @@ def doctor(
 def _terminal() -> "Finding":
     from engine.doctor import Finding
 
-    size = shutil.get_terminal_size()
+    size, program = shutil.get_terminal_size(), environment.terminal_program()
     facts = [f"TERM is {environment.terminal_name()}", f"{size.columns} x {size.lines} cells"]
+    facts += [f"drawn by {program}"] if program else []
     facts += ["over SSH"] if environment.over_ssh() else []
     facts += ["inside tmux or screen"] if environment.inside_multiplexer() else []
+    facts += ["24-bit colour"] if environment.has_true_colour() else []
     facts += ["no colour wanted"] if environment.no_color() else []
+    facts += [KEYS[has_kitty_keys()]] if is_terminal(sys.stdin) else []
+    facts += [f"copies by {clipboard.way()}"] if is_terminal(sys.stdout) else []
     facts += [] if is_terminal(sys.stdout) else ["stdout is no terminal"]
     sentence = f"{', '.join(facts)}."
     if reason := plain_reason():
@@ -78,9 +92,9 @@ def _terminal() -> "Finding":
     return Finding("terminal", "good", sentence)
 
 
-def _lines(one: "Finding") -> list[str]:
+def _lines(one: "Finding", topic_cells: int) -> list[str]:
     text = f"{one.sentence} {one.mend if one.state != 'good' else ''}".strip()
-    head = f"{SIGNS[one.state]}  {one.topic:<13} "
+    head = f"{SIGNS[one.state]}  {one.topic:<{topic_cells}}  "
     return textwrap.wrap(
         visible(text), 100, initial_indent=head, subsequent_indent=" " * len(head),
         break_long_words=False, break_on_hyphens=False,

@@ -14,7 +14,7 @@ from app.visible import visible
 from engine.errors import CheckpointError, RequestError
 from engine.locate import how_to_give
 from engine.profile import Profile, get_profile, load_profiles
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from engine.sizes import size_text
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import typer
 from app.commands import options
 from app.report import OK, say
 from app.streams import write_data
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from engine.sizes import size_text
 
 if TYPE_CHECKING:  # both load torch

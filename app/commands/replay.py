@@ -11,7 +11,7 @@ from app.report import say
 from app.trace.read import all_turns
 from app.trace.traced import TracedTurn
 from engine.errors import RequestError
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 
 
 def play(file: Path, speed: float, sets: Sequence[str] | None, *, is_alone: bool) -> int:

@@ -13,7 +13,8 @@ from app.sessions.store import SessionStore, SessionSummary
 from app.streams import write_data
 from app.visible import visible
 from engine.errors import RequestError, did_you_mean
-from engine.settings.declared import Settings, load_settings
+from engine.settings.declared import Settings
+from engine.settings.load import load_settings
 
 Id = Annotated[str, typer.Argument(help="The id, or the beginning of it.", metavar="ID")]
 FORMATS = ("markdown", "json")

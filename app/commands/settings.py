@@ -11,7 +11,8 @@ from app.report import OK
 from app.streams import write_data
 from engine.profile import Profile as WeightProfile
 from engine.profile import load_profiles
-from engine.settings.declared import KNOWN, load_settings
+from engine.settings.declared import KNOWN
+from engine.settings.load import load_settings
 from engine.settings.registry import Resolved, Setting
 
 
@@ -30,7 +31,7 @@ def settings(
     profiles = load_profiles(now.config_dir)
     if now.model.profile in profiles:
         now, sources = load_settings(given, profiles[now.model.profile].settings)
-    wanted = [full_name(name)] if name is not None else list(KNOWN)
+    wanted = _wanted(name) if name is not None else list(KNOWN)
     if as_json:
         table = {one: _as_json(KNOWN[one], sources[one], profiles) for one in wanted}
         write_data(json.dumps(table, default=str) + "\n")
@@ -42,6 +43,12 @@ def settings(
         lines += [f"The user file is {path}{'' if path.exists() else ' (none yet)'}."]
     write_data("\n".join(lines) + "\n")
     return OK
+
+
+def _wanted(name: str) -> list[str]:
+    """A setting, or all of a section; raises ``SettingsError`` for neither."""
+    section = [one for one in KNOWN if one.startswith(f"{name.strip().lower()}.")]
+    return section or [full_name(name)]
 
 
 def _lines(one: Setting, found: Resolved, profiles: Mapping[str, WeightProfile]) -> list[str]:

@@ -18,8 +18,8 @@ from app.trace.summary import Figures, Summary
 from app.trace.table import COMPARED, comparison_text, summary_text
 from app.trace.traced import TraceError
 from engine.errors import RequestError
-from engine.settings.declared import load_settings
 from engine.settings.environment import expanded
+from engine.settings.load import load_settings
 
 Given = Annotated[str, typer.Argument(help="A trace, or the id of a session.", metavar="FILE")]
 

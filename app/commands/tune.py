@@ -14,7 +14,8 @@ from engine.locate import choose
 from engine.model.config import SHAPES, ModelConfig
 from engine.model.config_file import read_config
 from engine.profile import load_profiles
-from engine.settings.declared import Settings, load_settings
+from engine.settings.declared import Settings
+from engine.settings.load import load_settings
 
 if TYPE_CHECKING:  # both load torch
     from engine.tune.entries import Outcome

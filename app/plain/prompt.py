@@ -20,12 +20,12 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from app.attached import mention_of
 from app.file_names import completion_at
-from app.plain.typed_ahead import lines_ahead
+from app.plain.typed_ahead import has_line, lines_ahead
 from app.report import say
 from app.sessions.history import PromptHistory
 from app.slash import SLASH_COMMANDS
 from app.streams import decode_input, is_terminal
-from app.visible import visible_line
+from app.visible import visible, visible_line
 from engine.errors import RequestError
 from engine.settings import environment
 from engine.settings.declared import KNOWN
@@ -58,15 +58,25 @@ class LineReader:
             say(f"(not sent: {visible_line(draft, DRAFT_CELLS)})")
         lines: list[str] = []
         while True:
-            if sys.stderr and is_terminal(sys.stdin):
-                sys.stderr.write("...> " if lines else self._prompt)
-                sys.stderr.flush()
-            line = decode_input(sys.stdin.buffer.readline(), "stdin")
+            line = self._line("...> " if lines else self._prompt)
             if not line:
                 return "\n".join(lines) or None
             lines.append(line.rstrip("\r\n").removesuffix("\\"))
             if not line.rstrip("\r\n").endswith("\\"):
                 return "\n".join(lines)
+
+    def _line(self, prompt: str) -> str:
+        """One line with its end; one that was typed ahead is shown behind its prompt."""
+        is_shown = bool(sys.stderr) and is_terminal(sys.stdin)
+        was_ahead = is_shown and has_line(sys.stdin.fileno())
+        if is_shown:
+            sys.stderr.write(prompt)
+            sys.stderr.flush()
+        line = decode_input(sys.stdin.buffer.readline(), "stdin")
+        if was_ahead:
+            sys.stderr.write(visible(line.rstrip("\n")) + "\n")
+            sys.stderr.flush()
+        return line
 
 
 class EditingReader:

@@ -1,6 +1,8 @@
 """What a plain chat works with: the engine, the conversation, and the settings as they are now."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from app.live import LiveSettings
 from app.opening import Opener
@@ -12,6 +14,9 @@ from app.sessions.store import SessionStore
 from app.trace.record import Recorder
 from engine.settings.declared import Settings
 from engine.types import ChatEngine
+
+Next = Literal["prompt", "answer", "go on", "leave"]
+"""After a command: the prompt, an answer to the end of the branch, more of it, or the end."""
 
 
 @dataclass(slots=True)
@@ -64,3 +69,7 @@ class PlainState:
         for warning in self.session.warnings[self.num_told :]:
             say(warning)
         self.num_told = len(self.session.warnings)
+
+
+Handler = Callable[[PlainState, str], Next | None]
+"""What a command does with its argument; None goes back to the prompt."""

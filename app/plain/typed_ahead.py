@@ -27,7 +27,7 @@ def lines_ahead(source: Input) -> list[str]:
         EOFError: the end of input was typed, and nothing before it.
     """
     lines: list[str] = []
-    while isinstance(source, Vt100Input) and _has_line(source.fileno()):
+    while isinstance(source, Vt100Input) and has_line(source.fileno()):
         data = os.read(source.fileno(), MOST_BYTES)
         if not data and not lines:
             raise EOFError
@@ -37,7 +37,8 @@ def lines_ahead(source: Input) -> list[str]:
     return lines
 
 
-def _has_line(fd: int) -> bool:
+def has_line(fd: int) -> bool:
+    """Whether a whole line waits in a terminal that is read by lines: its echo is long past."""
     try:
         is_by_lines = bool(termios.tcgetattr(fd)[LOCAL_MODES] & termios.ICANON)
     except termios.error:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+from itertools import groupby
 from pathlib import Path
 
 from app.sessions.logfile import read_lines, to_line
@@ -11,7 +12,7 @@ MAX_ENTRIES = 2000
 """Prompts that are read back; older ones stay in the file."""
 
 MAX_ENTRY_CHARACTERS = 100_000
-"""A paste above this is a document, not a prompt that one recalls."""
+"""A paste above this is a document, not a prompt that the next run recalls."""
 
 
 class PromptHistory:
@@ -28,16 +29,17 @@ class PromptHistory:
         return self._entries
 
     def add(self, prompt: str) -> OSError | None:
-        """Keep a prompt; one that begins with a space, or repeats the last one, is not kept.
+        """Keep a prompt, unless it repeats the last one.
 
-        A problem with the disk is returned; the prompt is then kept until the program ends.
+        One that begins with a space, or is very long, is kept until the program ends and no longer.
+        So is any prompt when the disk has a problem, which is returned.
         """
         entries = self.entries()
-        if not prompt.strip() or prompt[0] == " " or len(prompt) > MAX_ENTRY_CHARACTERS:
-            return None
-        if entries and entries[-1] == prompt:
+        if not prompt.strip() or (entries and entries[-1] == prompt):
             return None
         entries.append(prompt)
+        if prompt[0] == " " or len(prompt) > MAX_ENTRY_CHARACTERS:
+            return None
         try:
             self._append(to_line({"text": prompt}))
         except OSError as problem:
@@ -59,4 +61,4 @@ class PromptHistory:
         except OSError:
             return []
         texts = [one["text"] for one in lines if isinstance(one.get("text"), str)]
-        return texts[-MAX_ENTRIES:]
+        return [one for one, _ in groupby(texts)][-MAX_ENTRIES:]

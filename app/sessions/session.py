@@ -4,10 +4,8 @@ Nothing here raises because of a disk: what cannot be written stays in memory, i
 every later line, and is told in `Session.warnings`. One thread uses a session.
 """
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from app.sessions.drafts import read_draft, write_draft
 from app.sessions.entries import ROOT, Contents, FileSpan, MessageEntry
 from app.sessions.lines import message_line, settings_line, title_line
 from app.sessions.logfile import LogFile
+from app.sessions.stamps import new_id, now
 from app.sessions.tree import Tree
 from app.sessions.turns import pack
 from app.sessions.writing import SessionWriter
@@ -296,13 +295,3 @@ class Session:
         # Before the first message there is no file, and its head will hold this.
         if self._writer.has_begun:
             self._write(line)
-
-
-def new_id() -> str:
-    """A message id that no other process makes."""
-    return secrets.token_hex(6)
-
-
-def now() -> str:
-    """The time as ISO 8601 in UTC, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -10,7 +10,8 @@ from pathlib import Path
 from app.sessions.entries import Contents
 from app.sessions.lines import FORMAT, read_contents, title_line
 from app.sessions.logfile import LogFile, read_lines
-from app.sessions.session import TRACE_SUFFIX, Session, now
+from app.sessions.session import TRACE_SUFFIX, Session
+from app.sessions.stamps import now
 from engine.errors import EngineError, how_to_read, nearest
 
 SUFFIX = ".jsonl"

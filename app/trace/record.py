@@ -9,7 +9,7 @@ import secrets
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,13 +30,13 @@ from app.trace.lines import (
 )
 from app.trace.read import Source
 from app.trace.traced import Head, TraceError
+from app.wrapped_engine import WrappedEngine
 from engine.settings.declared import Settings
 from engine.types import (
     ChatEngine,
     EngineInfo,
     Event,
     LoadProgressed,
-    Message,
     NoticeRaised,
     PromptProgressed,
     Request,
@@ -198,8 +198,8 @@ class Recorder:
         return Path(self._folder.name) / (self._path.name if self._path is not None else "run")
 
 
-class TracedEngine:
-    """An engine whose events are recorded (``engine.types.ChatEngine``).
+class TracedEngine(WrappedEngine):
+    """An engine whose events are recorded.
 
     Args:
         engine: answers.
@@ -207,35 +207,10 @@ class TracedEngine:
     """
 
     def __init__(self, engine: ChatEngine, recorder: Recorder) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._recorder = recorder
         self._info = engine.info
         self._head = recorder.facts_head(self._info)
-
-    @property
-    def info(self) -> EngineInfo:
-        """What is loaded."""
-        return self._engine.info
-
-    def count_tokens(self, messages: tuple[Message, ...]) -> int:
-        """Number of prompt tokens that ``messages`` render to."""
-        return self._engine.count_tokens(messages)
-
-    def text_tokens(self, text: str) -> int:
-        """Number of tokens that a text is by itself."""
-        return self._engine.text_tokens(text)
-
-    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
-        """What each id spells by itself."""
-        return self._engine.token_texts(token_ids)
-
-    def measure_again(self) -> None:
-        """Measure the read bandwidth once more."""
-        self._engine.measure_again()
-
-    def close(self) -> None:
-        """Free what the engine holds."""
-        self._engine.close()
 
     def generate(self, request: Request, stop: threading.Event) -> Iterator[Event]:
         """Answer ``request``; see ``engine.types.ChatEngine``.
@@ -249,7 +224,7 @@ class TracedEngine:
         stamp = _Stamp(keeps_text=recorder.keeps_text)
         has_begun = False
         try:
-            for event in self._engine.generate(request, stop):
+            for event in self.engine.generate(request, stop):
                 if not has_begun:  # a request that is refused leaves no turn
                     recorder.begin(self._head, request, stamp.began_s)
                     has_begun = True

@@ -1,4 +1,4 @@
-"""What a message will cost before it is sent: the tokens of the files that it names."""
+"""What a message will cost before it is sent: the tokens of its words and of the files it names."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,6 +13,9 @@ from engine.settings.environment import expanded
 MOST_BYTES_A_TOKEN = 8
 """A text of more bytes than so many a token of the context is not worth counting."""
 
+LONG_CHARACTERS = 2000
+"""From so many characters on a message without files tells what it costs, too."""
+
 NAME_CELLS = 40
 
 Key = tuple[str, int, int]
@@ -20,7 +23,7 @@ Key = tuple[str, int, int]
 
 
 class Attaching:
-    """Counts in a thread, one file after the other, and remembers while a file stays the same."""
+    """Counts in a thread, one text after the other, and remembers while a file stays the same."""
 
     def __init__(self, chat: Conversation) -> None:
         self._chat = chat
@@ -28,16 +31,20 @@ class Attaching:
         self._names: list[str] = []
         self._found: dict[Key, int | str] = {}
         self._counting: asyncio.Future[int | str] | None = None
+        self._counted = ""
+        self._num_words: int | None = None
+        """Tokens of ``_counted``, which stand for the message until that is counted anew."""
 
-    def hint(self, text: str, before_cursor: str) -> str:
-        """One sentence on the files that a text names, or on what completes a name; may be empty.
+    def hint(self, text: str, before_cursor: str, message: str) -> str:
+        """One sentence on what a message costs, or on what completes a name; may be empty.
 
         Args:
-            text: what is typed.
+            text: what stands in the box.
             before_cursor: the line of it that the cursor is in, up to the cursor.
+            message: the text with its pastes in full.
         """
         if "@" not in text:
-            return ""
+            return self._cost(message, []) if len(message) >= LONG_CHARACTERS else ""
         if text != self._text:
             self._text, self._names = text, names_in(text)
         completion = completion_at(before_cursor)
@@ -45,21 +52,26 @@ class Attaching:
             return f"Tab completes: {'  '.join(completion.names)}"
         if completion is None and not self._names and (name := name_at(before_cursor)):
             return f"there is no file {visible_line(name, NAME_CELLS)}: it is sent as a word"
-        return self._cost() if self._names else ""
+        return self._cost(message, self._names) if self._names else ""
 
-    def _cost(self) -> str:
+    def _cost(self, message: str, names: list[str]) -> str:
+        what = _listed(names) or "a long message"
         if self._chat.info is None:
-            return f"{_listed(self._names)}: tokens are counted once the model is loaded"
-        found = {name: self._known(name) for name in self._names}
+            return f"{what}: tokens are counted once the model is loaded"
+        found = {name: self._known(name) for name in names}
         if refused := next((one for one in found.values() if isinstance(one, str)), ""):
             return refused
+        if len(message) > self._most_bytes:
+            return f"the message is more than the context holds: {_millions(message)}"
         counts = [one for one in found.values() if isinstance(one, int)]
-        if len(counts) < len(found):
-            return f"{_listed(self._names)}: counting tokens"
+        num_words = self._known_words(message)
+        if num_words is None or len(counts) < len(found):
+            return f"{what}: counting tokens"
         parts = [
             f"{visible_line(name, NAME_CELLS)} {count:,} tokens" for name, count in found.items()
         ]
-        return f"{', '.join(parts)}; {self._left(sum(counts))}"
+        parts.append(f"your words {num_words:,}" if names else f"{num_words:,} tokens")
+        return f"{self._left(num_words + sum(counts))}: {', '.join(parts)}"
 
     def _left(self, num_tokens: int) -> str:
         info, rates = self._chat.info, self._chat.rates
@@ -67,7 +79,7 @@ class Attaching:
         most = info.max_context_tokens if info is not None else 0
         left = most - held
         if num_tokens > left:
-            return f"too many: {max(left, 0):,} of the context's {most:,} are left"
+            return f"too many for the {max(left, 0):,} of {most:,} that are left"
         return f"{left - num_tokens:,} of {most:,} left"
 
     def _known(self, name: str) -> int | str | None:
@@ -78,20 +90,47 @@ class Attaching:
             key = (name, 0, 0)
         else:
             key = (name, state.st_mtime_ns, state.st_size)
-        if key not in self._found and self._counting is None:
-            loop = asyncio.get_running_loop()
-            info = self._chat.info
-            most = info.max_context_tokens if info is not None else 0
-            self._counting = loop.run_in_executor(
-                None, _count, name, self._chat.text_tokens, most * MOST_BYTES_A_TOKEN
+        if key not in self._found:
+            most = self._most_bytes
+            self._begin(
+                lambda count: _count(name, count, most),
+                lambda counted: self._found.__setitem__(key, counted),
             )
-            self._counting.add_done_callback(lambda done: self._take(key, done))
         return self._found.get(key)
 
-    def _take(self, key: Key, done: "asyncio.Future[int | str]") -> None:
-        self._counting = None
-        if not done.cancelled():
-            self._found[key] = done.result()
+    def _known_words(self, message: str) -> int | None:
+        """Tokens of a message without its files, or of how it was a moment ago; None at first."""
+
+        def take(counted: int | str) -> None:
+            self._counted = message
+            self._num_words = counted if isinstance(counted, int) else None
+
+        if message != self._counted:
+            self._begin(lambda count: count(message), take)
+        return self._num_words
+
+    @property
+    def _most_bytes(self) -> int:
+        info = self._chat.info
+        return info.max_context_tokens * MOST_BYTES_A_TOKEN if info is not None else 0
+
+    def _begin(
+        self,
+        job: Callable[[Callable[[str], int]], int | str],
+        take: Callable[[int | str], None],
+    ) -> None:
+        """Count in a thread, unless one counts already; ``take`` gets the count or a refusal."""
+        if self._counting is not None:
+            return
+
+        def end(done: "asyncio.Future[int | str]") -> None:
+            self._counting = None
+            if not done.cancelled():
+                take(done.result())
+
+        loop = asyncio.get_running_loop()
+        self._counting = loop.run_in_executor(None, job, self._chat.seat.text_tokens)
+        self._counting.add_done_callback(end)
 
 
 def _count(name: str, text_tokens: Callable[[str], int], most_bytes: int) -> int | str:
@@ -100,8 +139,12 @@ def _count(name: str, text_tokens: Callable[[str], int], most_bytes: int) -> int
     except RequestError as error:
         return error.message
     if len(text) > most_bytes:
-        return f"{name} is more than the context holds: {len(text) / 1e6:.1f} million characters."
+        return f"{name} is more than the context holds: {_millions(text)}."
     return text_tokens(text)
+
+
+def _millions(text: str) -> str:
+    return f"{len(text) / 1e6:.1f} million characters"
 
 
 def _listed(names: list[str]) -> str:

@@ -6,6 +6,7 @@ from app.live import LiveSettings
 from app.retry import retry_meant
 from app.sessions.branches import branch_meant, branches_of, message_meant, prompt_meant
 from app.tui.conversation import Conversation
+from app.tui.not_now import expect_free
 from app.tui.screens.branches import BranchScreen
 from app.tui.screens.retry import RetryScreen
 from app.tui.window import Window
@@ -28,18 +29,17 @@ class BranchCommands:
         }
 
     def _redo(self, argument: str) -> None:
-        if self._is_free():
-            self._chat.answer_again(prompt_meant(self._chat.session, argument).id)
+        expect_free(self._chat)
+        self._chat.answer_again(prompt_meant(self._chat.session, argument).id)
 
     def _retry(self, argument: str) -> None:
-        if not self._is_free():
-            return
+        expect_free(self._chat)
         wanted = retry_meant(self._chat.session, self._live, argument)
         for sentence in wanted.refused:
             self._chat.notice("Settings", f"{sentence} Its default stands there now.", "warning")
 
         def answer(taken: list[str] | None) -> None:
-            if taken is not None and self._is_free():
+            if taken is not None and self._chat.is_free:
                 self._chat.answer_again(wanted.prompt.id, wanted.live)
 
         if wanted.is_told:
@@ -50,7 +50,8 @@ class BranchCommands:
 
     def _continue(self, argument: str) -> None:
         del argument
-        if self._is_free() and not self._chat.go_on():
+        expect_free(self._chat)
+        if not self._chat.go_on():
             self._window.hint(
                 "nothing to go on with: no answer here was stopped, cut off or edited"
             )
@@ -62,15 +63,14 @@ class BranchCommands:
             self._window.outside.edit()
 
     def _branch(self, argument: str) -> None:
-        if self._is_free():
-            message_id, leaf = branch_meant(self._chat.session, argument)
-            self._chat.go_to(leaf)
-            self._window.transcript.put_cursor(message_id)
+        expect_free(self._chat)
+        message_id, leaf = branch_meant(self._chat.session, argument)
+        self._chat.go_to(leaf)
+        self._window.transcript.put_cursor(message_id)
 
     def _tree(self, argument: str) -> None:
         del argument
-        if not self._is_free():
-            return
+        expect_free(self._chat)
         session = self._chat.session
         found = branches_of(session)
         if not found:
@@ -83,12 +83,3 @@ class BranchCommands:
     def _take_leaf(self, leaf: str | None) -> None:
         if leaf is not None:
             self._chat.go_to(leaf)
-
-    def _is_free(self) -> bool:
-        if self._chat.is_busy:
-            self._window.hint(
-                "an answer is being written: Esc stops it", lambda: self._chat.is_busy
-            )
-        elif not self._chat.is_free:
-            self._window.hint("the model is not loaded yet", lambda: not self._chat.is_free)
-        return self._chat.is_free

@@ -1,7 +1,7 @@
 """The chat's Textual app: puts the parts together and gives every key its part; no rules."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from textual import on
@@ -18,7 +18,6 @@ from app.sessions.history import PromptHistory
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
 from app.trace.record import Recorder
-from app.tui.attaching import Attaching
 from app.tui.attention import Attention
 from app.tui.clock import Clock
 from app.tui.commands import Commands
@@ -33,9 +32,9 @@ from app.tui.instruments.gauges import Gauges
 from app.tui.instruments.instruments import Instruments
 from app.tui.keymap import APP_BINDINGS, KEYS, Where
 from app.tui.outside import Outside
+from app.tui.own_keys import OwnKey
 from app.tui.palette import system_commands
 from app.tui.screens.help import HelpPart, HelpScreen
-from app.tui.state import complete, completion_hint
 from app.tui.themed import ThemedApp
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker
@@ -76,8 +75,12 @@ class ChatApp(ThemedApp):
         *,
         profiles: ProfileMenu | None = None,
         gauges: Gauges | None = None,
+        own_keys: Sequence[OwnKey] = (),
     ) -> None:
         super().__init__(live)
+        self.own_keys = own_keys
+        for one in own_keys:
+            self._bindings.bind(one.key, f"run({one.line!r})", show=False, priority=True)
         self.history = history
         self._worker = worker
         self._clock = clock or Clock()
@@ -91,7 +94,6 @@ class ChatApp(ThemedApp):
         self._desk = Desk(self.chat, history, self._clock, self.hint)
         self.composer = self._desk.composer
         self.outside = Outside(self, self.composer, self.transcript, live, self.hint)
-        self._attaching = Attaching(self.chat)
         self._finding = Finding(self.transcript)
         self._giving_up = GivingUp(self, self.chat, self._desk, self._finding, self._frame)
         self._attention = Attention(self, self.chat, live, self._clock)
@@ -116,10 +118,10 @@ class ChatApp(ThemedApp):
         frame back by a second.
         """
         self.settings_changed()
-        self.composer.complete = complete
         self.composer.focus()
         self.composer.put(self.chat.session.draft)
         self.chat.show()
+        self.call_after_refresh(self.take_early)
         self.call_after_refresh(self._worker.start)
         self.instruments.gauges.start()
         fps = self._live.settings.chat.fps or (10 if environment.over_ssh() else 20)
@@ -150,10 +152,7 @@ class ChatApp(ThemedApp):
         self._desk.paint(width)
 
     def _standing_hint(self) -> str:
-        text = self.composer.text
-        if found := completion_hint(text[:200]) or self._attaching.hint(
-            text, self.composer.before_cursor
-        ):
+        if found := self._desk.standing_hint():
             return found
         if not self.transcript.is_following:
             return f"{self.transcript.look.signs.down} holding the view: End follows again"
@@ -181,9 +180,7 @@ class ChatApp(ThemedApp):
     @on(TextArea.Changed)
     def _resize_box(self) -> None:
         self._desk.typed()
-        most = max(self.size.height // 3, 1)
-        frame = 0 if self.size.height < 16 else 2
-        self.composer.styles.height = min(self.composer.wanted_rows, most) + frame
+        self._desk.fit(self.size.height)
 
     def on_resize(self) -> None:
         """Fit the box and the frame to the terminal, once the app itself knows its new size."""

@@ -10,13 +10,14 @@ from pathlib import Path
 from app.live import LiveSettings
 from app.profile_menu import ProfileMenu
 from app.sessions.store import SessionStore
-from app.slash import parse_slash
+from app.slash import Ran, parse_slash
 from app.trace.export import HOW_TO_OPEN, export_present
 from app.tui.branch_commands import BranchCommands
 from app.tui.compare_commands import CompareCommands
 from app.tui.conversation import Conversation
 from app.tui.instruments.commands import InstrumentCommands
 from app.tui.menu_commands import MenuCommands
+from app.tui.not_now import NotNowError
 from app.tui.screens.help import HelpScreen
 from app.tui.session_commands import SessionCommands
 from app.tui.talk_commands import TalkCommands
@@ -41,7 +42,7 @@ class Commands:
         self._chat = chat
         self._table: dict[str, Callable[[str], None]] = {
             "help": lambda _: window.open_sheet(
-                HelpScreen(window.transcript.look, window.focused_part)
+                HelpScreen(window.transcript.look, window.focused_part, window.own_keys)
             ),
             "trace": self._trace,
             "quit": lambda _: window.leave(),
@@ -58,17 +59,21 @@ class Commands:
         """The commands that can be run here."""
         return set(self._table)
 
-    def run(self, line: str) -> bool:
-        """Run a line; False when it is a message."""
+    def run(self, line: str) -> Ran:
+        """Run a line, unless it is a message; why one is refused is said."""
         try:
             found = parse_slash(line)
             if found is None:
-                return False
+                return "message"
             command, argument = found
             self._table[command.name](argument)
+        except NotNowError as error:
+            self._window.hint(error.message, lambda: not self._chat.is_free)
+            return "refused"
         except EngineError as error:
             self._refuse(error)
-        return True
+            return "refused"
+        return "done"
 
     def _refuse(self, error: EngineError) -> None:
         self._chat.notice(error.title, f"{error.message} {error.mend}".strip(), "warning")

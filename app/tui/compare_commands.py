@@ -7,9 +7,9 @@ from app.opening import request_of
 from app.profile_menu import ProfileMenu
 from app.tui.comparison import Comparison
 from app.tui.conversation import Conversation
+from app.tui.not_now import expect_no_answer
 from app.tui.screens.compare import CompareScreen
 from app.tui.screens.profiles import ProfileScreen
-from app.tui.session_commands import is_free
 from app.tui.window import Window
 from app.tui.worker import EngineWorker
 from engine.errors import EngineError, RequestError
@@ -36,8 +36,7 @@ class CompareCommands:
         self.table: dict[str, Callable[[str], None]] = {"compare": self._compare}
 
     def _compare(self, argument: str) -> None:
-        if not is_free(self._window, self._chat):
-            return
+        expect_no_answer(self._chat)
         profiles, info = self._ready()
         if argument:
             self._begin(argument)

@@ -163,7 +163,7 @@ class Comparison:
             self._go()
         elif is_first:
             assert self.first.info is not None
-            spelling = self._chat.token_texts, self._chat.text_tokens
+            spelling = self._chat.seat.token_texts, self._chat.seat.text_tokens
             self._over(EngineOpened(self.first.info, *spelling))
         else:
             self.stage, self.load = "returning", None

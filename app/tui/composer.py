@@ -33,7 +33,10 @@ class Composer(TextArea):
     ]
 
     class Submitted(Message):
-        """The person pressed Enter; ``now`` when the answer in progress shall not be waited for."""
+        """The person pressed Enter; ``now`` when the answer in progress shall not be waited for.
+
+        The text has left the box: keys that were typed behind Enter are in it already.
+        """
 
         def __init__(self, text: str, *, now: bool = False) -> None:
             super().__init__()
@@ -82,6 +85,10 @@ class Composer(TextArea):
         self.text = self._pastes.shorten(visible(text))
         self.move_cursor(self.document.end)
 
+    def put_before(self, text: str) -> None:
+        """Show a text that came back, before what was typed meanwhile."""
+        self.put("\n".join(filter(None, (text, self.full_text))))
+
     def clear_all(self) -> None:
         """Empty the box."""
         self._back = 0
@@ -102,7 +109,7 @@ class Composer(TextArea):
             event.stop()
             event.prevent_default()
             if self.has_queued() or self.text.strip():
-                self.post_message(self.Submitted(self.full_text, now=True))
+                self.post_message(self.Submitted(self.take(), now=True))
         elif event.key == "delete" and self.has_queued() and not self.text:
             event.stop()
             event.prevent_default()
@@ -124,7 +131,7 @@ class Composer(TextArea):
             self.delete((row, column - 1), (row, column))
             self.insert("\n")
         elif self.text.strip():
-            self.post_message(self.Submitted(self.full_text))
+            self.post_message(self.Submitted(self.take()))
 
     def _completes(self) -> bool:
         """Complete a command, or the name of a file at the cursor."""

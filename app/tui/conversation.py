@@ -4,7 +4,7 @@ An answer is on disk before it is shown complete. Knows the transcript it shows 
 key, no command and no layout.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from app.attached import attach
 from app.live import LiveSettings
@@ -17,6 +17,7 @@ from app.slash import typed_text
 from app.trace.record import Recorder
 from app.tui.answering import Answering, AnswerPhase, Ending
 from app.tui.clock import Clock
+from app.tui.open_session import OpenSession
 from app.tui.page import Page
 from app.tui.pieces import Tone
 from app.tui.seat import Seat, SeatPhase, error_notice
@@ -25,7 +26,7 @@ from app.tui.worker import EngineWorker
 from app.tui.worker_events import WorkerEvent, merged
 from engine.errors import EngineError, RequestError
 from engine.records import TurnRecord
-from engine.types import EngineInfo, LoadProgressed, NoticeRaised
+from engine.types import EngineInfo, NoticeRaised
 
 
 class Conversation:
@@ -41,23 +42,24 @@ class Conversation:
         session: Session | None,
         recorder: Recorder | None = None,
     ) -> None:
-        self._store = store
         self._worker = worker
         self._page = Page(transcript, live, clock)
         self._live = live
         self.recorder = recorder
-        self._num_warnings = 0
+        self._open = OpenSession(store, live, session)
         self._refused = ""
         self._is_urgent = False
         self._shows_again = False
-        self._seat = Seat(worker, live, recorder)
+        self.seat = Seat(worker, live, recorder)
         self.answering = Answering(worker, self._page, live, clock, recorder)
-        self.session = session or self._fresh_session()
-        if session is not None:
-            self._adopt(session)
         self.queued = ""
 
     # how things are
+
+    @property
+    def session(self) -> Session:
+        """The conversation on disk."""
+        return self._open.session
 
     @property
     def records(self) -> list[TurnRecord]:
@@ -67,7 +69,7 @@ class Conversation:
     @property
     def phase(self) -> AnswerPhase | SeatPhase:
         """What is going on."""
-        return self.answering.phase if self.is_busy else self._seat.phase
+        return self.answering.phase if self.is_busy else self.seat.phase
 
     @property
     def rates(self) -> TurnRates | None:
@@ -77,22 +79,7 @@ class Conversation:
     @property
     def info(self) -> EngineInfo | None:
         """What is loaded."""
-        return self._seat.info
-
-    @property
-    def load(self) -> LoadProgressed | None:
-        """How far a load has come."""
-        return self._seat.load
-
-    @property
-    def token_texts(self) -> Callable[[Sequence[int]], list[str]]:
-        """What each token id spells, by the loaded model."""
-        return self._seat.token_texts
-
-    @property
-    def text_tokens(self) -> Callable[[str], int]:
-        """How many tokens a text is, by the loaded model."""
-        return self._seat.text_tokens
+        return self.seat.info
 
     @property
     def is_busy(self) -> bool:
@@ -109,14 +96,18 @@ class Conversation:
     def show(self) -> None:
         """Show the whole conversation."""
         self._page.show(self.session, self.info)
+        self._show_figures()
+        self.tell_warnings()
+
+    def _show_figures(self) -> None:
+        """Have the figures of the last answer that is shown."""
         records = self.records
         self.answering.rates = rates_of(records[-1]) if records else None
-        self.tell_warnings()
 
     def submit(self, text: str) -> bool:
         """Send a message, or queue it; False when it has to wait in the box."""
         if self.phase == "unloaded":
-            self._seat.load_again()
+            self.seat.load_again()
         if self.phase == "loading" or self.is_busy:
             if self.queued:
                 return False
@@ -205,36 +196,33 @@ class Conversation:
 
     def switch_to(self, switch: Switch) -> None:
         """Open another profile, after the answer in progress; a queued message waits for it."""
-        self._seat.switch = switch
+        self.seat.switch = switch
         if not self.is_busy:
-            self._seat.begin_switch()
+            self.seat.begin_switch()
 
     def begin_new(self) -> None:
         """Begin an empty conversation; this one stays on disk."""
-        self._change_to(self._fresh_session())
+        self._open.begin(self.info)
+        self.show()
 
     def resume(self, session_id: str) -> None:
         """Go on with an earlier conversation; raises ``SessionError``."""
         if session_id != self.session.id:
-            session = self._store.open(session_id)
-            self._adopt(session)
-            self._change_to(session)
-
-    def _adopt(self, session: Session) -> None:
-        session.warnings.extend(self._live.adopt(session.settings))
+            self._open.go_to(session_id)
+            self.show()
 
     def lend(self, taker: Callable[[list[WorkerEvent]], None]) -> None:
         """Let another one have the engine; messages wait until it is given back."""
-        self._seat.lend(taker)
+        self.seat.lend(taker)
 
     def give_back(self, event: WorkerEvent) -> None:
         """Have the engine again; ``event`` says whether it is there."""
-        self._seat.lent_to = None
+        self.seat.lent_to = None
         self._take_load(event)
 
     def keep_settings(self) -> None:
         """Write down what is set for this conversation."""
-        self.session.set_settings(self._live.kept())
+        self._open.keep_settings()
 
     def close(self) -> None:
         """Keep what has arrived of an answer in progress, and let go of the file."""
@@ -247,8 +235,8 @@ class Conversation:
 
     def take(self, events: list[WorkerEvent]) -> None:
         """Show and keep what happened since the last paint."""
-        if self._seat.lent_to is not None:
-            self._seat.lent_to(events)
+        if self.seat.lent_to is not None:
+            self.seat.lent_to(events)
             return
         for event in merged(events):
             if ending := self.answering.take(event):
@@ -261,7 +249,7 @@ class Conversation:
             self._page.settle()
 
     def _take_load(self, event: WorkerEvent) -> None:
-        change = self._seat.take(event, has_messages=bool(self.session.path_messages()))
+        change = self.seat.take(event, has_messages=bool(self.session.path_messages()))
         if change is None:
             return
         for notice in change.notices:
@@ -269,20 +257,20 @@ class Conversation:
         if change.is_back:
             self._refused = typed_text(self.take_queued())
         elif self.info is not None:
-            if not self.session.messages:
-                self.session = self._fresh_session(self.session)
+            self._open.belong_to(self.info)
             self._send_queued()
 
     def _end(self, ending: Ending) -> None:
         if ending.given_back is not None:
             self._refused = ending.given_back
-            self.show()
+            self._page.take_back(self.session, self.info)
+            self._show_figures()
         elif self._shows_again:
             self.show()
         self._shows_again = False
         self.tell_warnings()
         was_stopped = ending.reason == "cancelled" and not self._is_urgent
-        if not self._seat.begin_switch() and ending.reason != "error" and not was_stopped:
+        if not self.seat.begin_switch() and ending.reason != "error" and not was_stopped:
             self._send_queued()
         if ending.notice is not None:
             self.notice(*ending.notice)
@@ -333,23 +321,5 @@ class Conversation:
 
     def tell_warnings(self) -> None:
         """Show what the session has to say about its disk and its file."""
-        fresh = self.session.warnings[self._num_warnings :]
-        self._num_warnings += len(fresh)
-        for sentence in fresh:
+        for sentence in self._open.fresh_warnings():
             self.notice("Session", sentence, "warning")
-
-    # sessions
-
-    def _fresh_session(self, like: Session | None = None) -> Session:
-        info = self.info
-        model, profile = (info.model, info.profile) if info is not None else ("", "")
-        system = like.system if like is not None else self._live.settings.chat.system
-        session = self._store.create(model, profile, system)
-        session.set_settings(self._live.kept())
-        return session
-
-    def _change_to(self, session: Session) -> None:
-        self.session.close()
-        self.session = session
-        self._num_warnings = 0
-        self.show()

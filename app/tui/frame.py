@@ -46,6 +46,10 @@ class Frame:
         self._armed, self._armed_until = ("", 0.0) if is_second else (what, now + seconds)
         return is_second
 
+    def is_armed(self, what: str) -> bool:
+        """Whether doing it once more now would be the second time."""
+        return self._armed == what and self._clock.seconds() < self._armed_until
+
     def paint(
         self, chat: Conversation, live: LiveSettings, standing_hint: str, width: int, look: Look
     ) -> None:

@@ -29,7 +29,7 @@ class GivingUp:
         elif box.text and self._frame.is_second("clear"):
             self._desk.clear()
         elif box.text:
-            self._window.hint("Esc again clears the box; Up brings the text back")
+            self._ask_again("clear", "Esc again clears the box; Up brings the text back")
 
     def interrupt(self) -> None:
         """Stop, else clear the box, else leave at the second press."""
@@ -40,14 +40,17 @@ class GivingUp:
         elif self._frame.is_second("quit"):
             self._window.leave()
         else:
-            self._window.hint("Ctrl+C again quits")
+            self._ask_again("quit", "Ctrl+C again quits")
 
     def quit(self) -> None:
         """Leave; while an answer is written only at the second press."""
         if self._chat.is_busy and not self._frame.is_second("quit"):
-            self._window.hint(
-                "an answer is being written: Ctrl+Q again quits and keeps its text",
-                lambda: self._chat.is_busy,
+            self._ask_again(
+                "quit", "an answer is being written: Ctrl+Q again quits and keeps its text"
             )
         else:
             self._window.leave()
+
+    def _ask_again(self, what: str, sentence: str) -> None:
+        """Say what a second press does, for as long as it does that."""
+        self._window.hint(sentence, lambda: self._frame.is_armed(what))

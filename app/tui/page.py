@@ -3,7 +3,8 @@
 from app.live import LiveSettings
 from app.opening import DEMO_NOTICE
 from app.sessions.entries import MessageEntry
-from app.sessions.session import Session, now
+from app.sessions.session import Session
+from app.sessions.stamps import now
 from app.sessions.tree import Tree
 from app.tui.answer_view import AnswerView, pieces_of
 from app.tui.clock import Clock
@@ -34,6 +35,16 @@ class Page:
             name = entry.model or _name(session, info)
             pieces += pieces_of(entry, name, at, mode, place, by_token=self._by_token)
         self._transcript.reset(pieces)
+
+    def take_back(self, session: Session, info: EngineInfo | None) -> None:
+        """Show what is left of the current branch after its end was taken back; notices stay."""
+        shown = {one.message_id for one in self._transcript.pieces}
+        kept = {one.id for one in session.path_messages()}
+        if not kept <= shown:
+            self.show(session, info)
+            return
+        for message_id in shown - kept - {""}:
+            self._take_away(message_id)
 
     def show_prompt(self, session: Session, entry: MessageEntry) -> None:
         """Show a message that was just sent, and follow what comes."""

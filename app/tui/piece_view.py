@@ -1,47 +1,31 @@
-"""A scrolling view of pieces: one widget that draws rows, however long the conversation is.
-
-It owns "following": at the end it follows what arrives; a scroll up holds the view where it is,
-and End, or scrolling into the last rows, follows again.
-"""
+"""A scrolling view of pieces: one widget that draws rows, however long the conversation is."""
 
 import time
 
 from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
-from textual.message import Message
-from textual.scroll_view import ScrollView
-from textual.scrollbar import ScrollTo, ScrollUp
 from textual.strip import Strip
 
+from app.tui.following import FollowingView
 from app.tui.layout import Layout
 from app.tui.pieces import GUTTER, BlockPiece, Piece
-from app.tui.scroll_bar import WholeCells, handle_of
 from app.tui.theme import Look
-
-FOLLOW_ROWS = 2
-"""Scrolling to within this many rows of the end follows again."""
 
 MAX_TEXT_CELLS = 110
 """Lines longer than this are tiring to read, however wide the terminal is."""
 
 
-class PieceView(ScrollView):
+class PieceView(FollowingView):
     """Draws pieces; knows neither sessions nor the engine, and of the reader only the scrolling."""
 
-    class FollowChanged(Message):
-        """The view began or ceased to follow the end."""
-
     def __init__(self, look: Look, **options: str) -> None:
-        super().__init__(**options)  # pyright: ignore[reportArgumentType]
+        super().__init__(**options)
         self.look = look
         self.layout_rows = Layout()
-        self.is_following = True
-        self._is_own_scroll = False
         self._uncoloured: list[BlockPiece] = []
         self._base = Style()
         self._row_width = self._width = 80
-        self._handle: tuple[int, tuple[int, int]] = (0, (0, 0))
         self._blank: tuple[tuple[int, Style], Strip] | None = None
         self._stale_from: int | None = 0
         """First piece that may look different from the screen; None when the screen is right."""
@@ -100,6 +84,11 @@ class PieceView(ScrollView):
         """Cells of a row, with its gutter."""
         return max(min(self.scrollable_content_region.width - 1, MAX_TEXT_CELLS + GUTTER), 8)
 
+    @property
+    def num_rows(self) -> int:
+        """Rows of all pieces."""
+        return self.layout_rows.num_rows
+
     def settle(self) -> None:
         """Bring heights, scroll position and screen in line after any change."""
         if not self.size.width or not self.is_attached:
@@ -113,7 +102,7 @@ class PieceView(ScrollView):
                 break
             self._stale(0)
         before = self.scroll_offset.y
-        self._place(self._top_row(anchor))
+        self.place(self._top_row(anchor), Size(self.text_width, rows.num_rows))
         self._refresh_stale(has_moved=before != self.scroll_offset.y)
 
     def _refresh_stale(self, *, has_moved: bool) -> None:
@@ -138,7 +127,7 @@ class PieceView(ScrollView):
         return self.pieces[index], offset
 
     def _top_row(self, anchor: tuple[Piece, int] | None) -> int:
-        last = self._last_top
+        last = self.last_top
         if anchor is None:
             return last
         index = max(self.layout_rows.index_of(anchor[0]), 0)
@@ -146,129 +135,16 @@ class PieceView(ScrollView):
         offset = min(anchor[1], max(tops[index + 1] - tops[index] - 1, 0))
         return min(tops[index] + offset, last)
 
-    def _place(self, row: int) -> None:
-        self._is_own_scroll = True
-        try:
-            self._grow_to(Size(self.text_width, self.layout_rows.num_rows))
-            if row != self.scroll_offset.y:
-                self.scroll_to(y=row, animate=False, force=True, immediate=True)
-        finally:
-            self._is_own_scroll = False
-
-    def _grow_to(self, size: Size) -> None:
-        """Take another size without a new layout of the screen, which costs 20 ms a paint.
-
-        Nothing but the handle of the scroll bar depends on it: the bar itself always has its
-        column (``overflow-y: scroll``).
-        """
-        if size == self.virtual_size:
-            return
-        self.set_reactive(PieceView.virtual_size, size)  # pyright: ignore[reportArgumentType]
-        self._move_bar()
-
-    def _move_bar(self) -> None:
-        """Bring the scroll bar in line, once its handle is in another place."""
-        bar, rows, window = self.vertical_scrollbar, self.virtual_size.height, self.size.height
-        handle = (window, handle_of(rows, window, self.scroll_offset.y, window))
-        if handle != self._handle and self.show_vertical_scrollbar:
-            self._handle = handle
-            bar.window_virtual_size, bar.window_size = rows, window
-            bar.position = self.scroll_offset.y
-
-    def on_mount(self) -> None:
-        """Draw the handle of the scroll bar on whole cells."""
-        super().on_mount()
-        self.vertical_scrollbar.renderer = WholeCells  # pyright: ignore[reportAttributeAccessIssue]
-
     def on_resize(self, event: events.Resize) -> None:
         """Wrap again: what is visible at once, the rest when it is looked at."""
         del event
         self._stale(0)
         self.settle()
 
-    # following
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Follow again near the end; draw what came into view.
-
-        Textual also lowers the position by itself when rows go away or the terminal changes, so
-        a lower position alone is no wish to hold: the keys, the wheel and the bar say that.
-        """
-        self._move_bar()
-        if round(old_value) != round(new_value):
-            self.refresh(self.size.region)
-        if self._is_own_scroll:
-            return
-        last = self.layout_rows.num_rows - self.size.height
-        if new_value >= last - FOLLOW_ROWS and new_value >= old_value:
-            self._follow(True)
-        if self.layout_rows.draw(round(new_value), self.size.height):
+    def scrolled_to(self, row: int) -> None:
+        """Draw what came into view."""
+        if self.layout_rows.draw(row, self.size.height):
             self.call_later(self.settle)
-
-    def _follow(self, on: bool) -> None:
-        if self.is_following != on:
-            self.is_following = on
-            self.post_message(self.FollowChanged())
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Hold at the first tick upwards, before anything that arrives can scroll away."""
-        del event
-        self._follow(self.layout_rows.num_rows <= self.size.height)
-
-    def on_scroll_to(self, event: ScrollTo) -> None:
-        """Hold when the bar is dragged upwards."""
-        if event.y is not None and event.y < self.scroll_offset.y:
-            self.hold()
-
-    def on_scroll_up(self, event: ScrollUp) -> None:
-        """Hold when the bar is clicked above its handle."""
-        del event
-        self.hold()
-
-    def hold(self) -> None:
-        """Stop following."""
-        self._follow(self.layout_rows.num_rows <= self.size.height)
-
-    def follow_at_end(self) -> None:
-        """Follow if the end is in view."""
-        self._follow(self.scroll_offset.y >= self._last_top - FOLLOW_ROWS)
-
-    @property
-    def _last_top(self) -> int:
-        """The top row of the view when its end is shown."""
-        return max(self.layout_rows.num_rows - self.size.height, 0)
-
-    def follow(self) -> None:
-        """Go to the end and stay there."""
-        self._follow(True)
-        self.settle()
-
-    def action_scroll_up(self) -> None:
-        """Scroll up by a row, and hold."""
-        self.hold()
-        self.scroll_relative(y=-1, animate=False)
-
-    def action_scroll_down(self) -> None:
-        """Scroll down by a row."""
-        self.scroll_relative(y=1, animate=False)
-
-    def action_page_up(self) -> None:
-        """Scroll up by a page, and hold."""
-        self.hold()
-        self.scroll_relative(y=-max(self.size.height - 2, 1), animate=False)
-
-    def action_page_down(self) -> None:
-        """Scroll down by a page."""
-        self.scroll_relative(y=max(self.size.height - 2, 1), animate=False)
-
-    def action_scroll_home(self) -> None:
-        """Go to the beginning, and hold."""
-        self.hold()
-        self.scroll_to(y=0, animate=False)
-
-    def action_scroll_end(self) -> None:
-        """Go to the end, and follow."""
-        self.follow()
 
     # drawing
 

@@ -28,8 +28,8 @@ class Rewriting:
             self._composer.show_title("")
         return self._aside.entry if self._aside is not None else None
 
-    def begin(self, entry: MessageEntry) -> str:
-        """Put a message into the box; returns what stood there, to be kept over a crash."""
+    def begin(self, entry: MessageEntry) -> None:
+        """Put a message into the box; what stood there first comes back at the end."""
         box = self._aside.box if self._aside is not None else self._composer.full_text
         self._aside = _Aside(entry, box)
         self._composer.put(typed_message(entry) if entry.role == "user" else entry.content)
@@ -38,13 +38,10 @@ class Rewriting:
             f"your {whose}, written anew: Enter makes a branch, Esc gives up "
         )
         self._composer.focus()
-        return box
 
-    def end(self) -> bool:
-        """Put back what stood in the box; False when nothing was being written anew."""
-        if self._aside is None:
-            return False
-        box, self._aside = self._aside.box, None
-        self._composer.show_title("")
-        self._composer.put(box)
-        return True
+    def end(self) -> None:
+        """Put back what stood in the box before the message was written anew and taken from it."""
+        if self._aside is not None:
+            box, self._aside = self._aside.box, None
+            self._composer.show_title("")
+            self._composer.put_before(box)

@@ -15,6 +15,7 @@ from app.sessions.store import SessionStore
 from app.trace.record import Recorder
 from app.tui.chat import ChatApp
 from app.tui.input_bytes import read_bytes_safely
+from app.tui.own_keys import read_own_keys
 from app.tui.worker import SWITCH_SECONDS, EngineWorker
 from app.visible import visible
 from engine.settings.declared import Settings
@@ -51,17 +52,19 @@ def run_chat(
 
     Raises:
         SessionError: the conversation to resume does not exist or does not read.
+        SettingsError: the person's own keys are refused.
         Exception: whatever ended the screen unforeseen, once the terminal is as before.
     """
     store = SessionStore(
         settings.data_dir / "sessions", settings.state_dir / "drafts", keep=settings.chat.save
     )
+    own_keys = read_own_keys(settings.config_dir)
     session = _resumed(store, resume)
     worker = EngineWorker(recorder.wrap(open_engine) if recorder is not None else open_engine)
     history = PromptHistory(settings.state_dir / "history.jsonl")
     app = ChatApp(
         LiveSettings.of(sources), store, history, worker, session,
-        recorder=recorder, prompts=prompts, profiles=profiles,
+        recorder=recorder, prompts=prompts, profiles=profiles, own_keys=own_keys,
     )  # fmt: skip
     read_bytes_safely()
     before = sys.getswitchinterval()

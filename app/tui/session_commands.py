@@ -7,9 +7,10 @@ from app.output_file import new_name
 from app.sessions.export import export_to
 from app.sessions.store import SessionStore
 from app.tui.conversation import Conversation
+from app.tui.not_now import expect_no_answer
 from app.tui.screens.resume import ResumeScreen
 from app.tui.window import Window
-from engine.errors import EngineError, RequestError
+from engine.errors import EngineError
 
 DELETE_SECONDS = 10.0
 """How soon the second /delete has to follow the first."""
@@ -34,26 +35,25 @@ class SessionCommands:
 
     def _new(self, argument: str) -> None:
         del argument
-        if is_free(self._window, self._chat):
-            self._chat.session.expect_kept()
-            self._chat.begin_new()
+        expect_no_answer(self._chat)
+        self._chat.session.expect_kept()
+        self._chat.begin_new()
 
     def _resume(self, argument: str) -> None:
         if not argument:
             self._sessions("")
-        elif self._chat.is_busy:
-            raise RequestError("An answer is in progress.", "Stop it first with Esc.")
-        else:
-            self._chat.session.expect_kept()
-            self._chat.resume(argument)
+            return
+        expect_no_answer(self._chat)
+        self._chat.session.expect_kept()
+        self._chat.resume(argument)
 
     def _sessions(self, argument: str) -> None:
         del argument
-        if is_free(self._window, self._chat):
-            look = self._window.transcript.look
-            current = self._chat.session.id
-            sheet = ResumeScreen(self._store, current, self._give_title, look)
-            self._window.open_sheet(sheet, self._take_chosen)
+        expect_no_answer(self._chat)
+        look = self._window.transcript.look
+        current = self._chat.session.id
+        sheet = ResumeScreen(self._store, current, self._give_title, look)
+        self._window.open_sheet(sheet, self._take_chosen)
 
     def _take_chosen(self, session_id: str | None) -> None:
         if session_id is None:
@@ -79,9 +79,9 @@ class SessionCommands:
         session = self._chat.session
         if argument:
             self._window.hint(f"deleted {', '.join(self._store.delete([argument]))}")
-        elif not is_free(self._window, self._chat):
             return
-        elif not session.messages:
+        expect_no_answer(self._chat)
+        if not session.messages:
             self._window.hint("there is nothing to delete yet")
         elif self._window.is_second("delete", DELETE_SECONDS):
             self._chat.begin_new()
@@ -103,10 +103,3 @@ class SessionCommands:
     def _export(self, argument: str) -> None:
         path = export_to(self._chat.session, Path(argument or new_name("qwen38", ".md")))
         self._chat.notice("Exported", str(path.resolve()))
-
-
-def is_free(window: Window, chat: Conversation) -> bool:
-    """Whether no answer is being written; says so otherwise."""
-    if chat.is_busy:
-        window.hint("an answer is being written: Esc stops it")
-    return not chat.is_busy

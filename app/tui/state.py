@@ -50,7 +50,7 @@ def _word(chat: Conversation) -> str:
 
 
 def _load_parts(chat: Conversation, look: Look) -> list[Part]:
-    step = chat.load
+    step = chat.seat.load
     if step is None:
         return []
     share = step.num_bytes / max(step.total_bytes, 1)

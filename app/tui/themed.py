@@ -1,8 +1,9 @@
-"""A Textual app in our looks, whose unforeseen end is told by whoever ran it."""
+"""A Textual app in our looks, that loses no early key, and whose unforeseen end others tell."""
 
 from collections.abc import Sequence
 
 from rich.console import RenderableType
+from textual import events
 from textual.app import App
 from textual.filter import LineFilter
 
@@ -22,6 +23,21 @@ class ThemedApp(App[None]):
             self.register_theme(theme)
         self._live = live
         self._ascii_only = AsciiOnly()
+        self._early: list[events.Event] | None = []
+        """What was typed before anything could take it; None from then on."""
+
+    async def on_event(self, event: events.Event) -> None:
+        """Hold what was typed while the program started, until `take_early`."""
+        if self._early is not None and isinstance(event, events.Key | events.Paste):
+            self._early.append(event)
+        else:
+            await super().on_event(event)
+
+    async def take_early(self) -> None:
+        """Let what was typed so far, and from now on, reach what has the focus."""
+        early, self._early = self._early or (), None
+        for event in early:  # not posted anew: newer keys may wait to be taken already
+            await super().on_event(event)
 
     @property
     def look(self) -> Look:

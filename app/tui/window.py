@@ -1,6 +1,6 @@
 """What a command may ask of the window it was typed in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from textual.screen import Screen
@@ -11,6 +11,7 @@ from app.tui.composer import Composer
 from app.tui.instruments.instruments import Instruments
 from app.tui.keymap import Where
 from app.tui.outside import Outside
+from app.tui.own_keys import OwnKey
 from app.tui.screens.help import HelpPart
 from app.tui.transcript import Transcript
 
@@ -31,6 +32,11 @@ class Window(Protocol):
     @property
     def history(self) -> PromptHistory:
         """Prompts that were sent."""
+        ...
+
+    @property
+    def own_keys(self) -> Sequence[OwnKey]:
+        """Keys that the person gave commands."""
         ...
 
     @property

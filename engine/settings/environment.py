@@ -42,6 +42,19 @@ def terminal_name() -> str:
     return os.environ.get("TERM", "dumb")
 
 
+def terminal_program() -> str:
+    """The program that draws the terminal, with its version, where it says so; else empty."""
+    if name := os.environ.get("TERM_PROGRAM"):
+        return f"{name} {os.environ.get('TERM_PROGRAM_VERSION', '')}".strip()
+    vte = os.environ.get("VTE_VERSION")
+    return f"VTE {vte}" if vte else ""
+
+
+def has_true_colour() -> bool:
+    """Whether the terminal says that it draws 24-bit colours."""
+    return os.environ.get("COLORTERM") in ("truecolor", "24bit")
+
+
 def over_ssh() -> bool:
     """Whether this terminal is reached over SSH, where painting is slowed down."""
     return "SSH_CONNECTION" in os.environ or "SSH_TTY" in os.environ

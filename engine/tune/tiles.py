@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any
 
 from engine.errors import SettingsError
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from engine.tune.own_table import DamagedTableError, read_bytes
 from engine.tune.user_tiles import UserTable, parse_table, table_path
 from kernels import FAMILY_MODULES

@@ -6,7 +6,7 @@ from app.live import OF_THAT_ANSWER, LiveSettings
 from app.retry import retry_meant, values_of
 from app.sessions.store import SessionStore
 from engine.errors import RequestError, SettingsError
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from tests.app.records import a_round, a_turn
 
 

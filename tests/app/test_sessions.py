@@ -362,7 +362,7 @@ def test_a_megabyte_of_paste_is_kept_to_the_last_byte(store):
     assert store.open(session.id).path_messages()[0].content == paste
 
 
-def test_history_is_shared_and_leaves_out_what_begins_with_a_space(tmp_path):
+def test_history_is_shared_and_what_begins_with_a_space_ends_with_the_program(tmp_path):
     path = tmp_path / "state" / "history.jsonl"
     one, two = PromptHistory(path), PromptHistory(path)
     one.add("first\nline two")
@@ -371,6 +371,7 @@ def test_history_is_shared_and_leaves_out_what_begins_with_a_space(tmp_path):
     two.add("second")
     with path.open("ab") as file:
         file.write(b"torn")
+    assert one.entries() == ["first\nline two", " a secret", "first\nline two"]
     assert PromptHistory(path).entries() == ["first\nline two", "second"]
     assert PromptHistory(Path("/proc/none/history")).add("x") is not None
 

@@ -22,6 +22,16 @@ def test_commands_are_told_from_messages():
     assert message_text("/etc/hosts") == "/etc/hosts"
 
 
+def test_set_system_is_system():
+    for line, argument in (
+        ("/set system", ""), ("/set system be brief", "be brief"), ("/set system\na\nb", "a\nb"),
+    ):  # fmt: skip
+        command, found = parse_slash(line)
+        assert (command.name, found) == ("system", argument)
+    for line in ("/set chat.system x", "/set systemic x"):
+        assert parse_slash(line)[0].name == "set"
+
+
 def test_an_unknown_command_is_refused_with_the_nearest():
     with pytest.raises(RequestError, match="Did you mean 'export'"):
         parse_slash("/exprt")

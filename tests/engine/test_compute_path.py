@@ -20,7 +20,8 @@ from engine.model.footprint import weight_bytes
 from engine.model.packing import Launching
 from engine.model.random import random_model
 from engine.profile import load_profiles
-from engine.settings.declared import KernelSettings, ModelSettings, Settings, load_settings
+from engine.settings.declared import KernelSettings, ModelSettings, Settings
+from engine.settings.load import load_settings
 from engine.turn.memory import Memory
 from engine.types import Message, NoticeRaised, Request, Sampling
 from engine.warm_up import run_rounds, warm_up

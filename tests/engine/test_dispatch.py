@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from engine.compute_path import ComputePath
-from engine.dispatch import BETWEEN, OPERATIONS, DeviceFacts, decoding_of, dispatch
+from engine.dispatch import DeviceFacts, decoding_of, dispatch
 from engine.draft.draft import Draft
 from engine.model.config import SHAPE_DEMO, hybrid_layers
 from engine.model.kv_scales import calibrate
 from engine.model.packing import Launching
 from engine.model.random import random_model
+from engine.operations import BETWEEN, OPERATIONS
 from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings
 from engine.turn.choice import TokenChooser

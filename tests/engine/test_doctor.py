@@ -12,7 +12,7 @@ from engine.locate import Choice
 from engine.model.config import SHAPE_27B
 from engine.model.packing import Launching
 from engine.profile import load_profiles
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from engine.tune.user_prices import Served, prices_path, write_prices
 
 

@@ -11,7 +11,7 @@ from engine.expected import expect, expect_here
 from engine.machine.measure import ReadBandwidth
 from engine.model.packing import Launching
 from engine.profile import load_profiles
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from engine.tune.user_prices import Served, prices_path, write_prices
 
 PROFILES = load_profiles()

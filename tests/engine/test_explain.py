@@ -5,19 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from engine import explain as explaining
 from engine.compute_path import ComputePath
 from engine.dispatch import DeviceFacts
 from engine.errors import CheckpointError, RequestError
-from engine.explain import (
-    Here,
-    Subject,
-    decisions,
-    explain,
-    explain_here,
-    subject_of_checkpoint,
-    subject_of_shape,
-)
+from engine.explain import Here, decisions, explain, explain_here
+from engine.explained_model import Subject, joins, subject_of_checkpoint, subject_of_shape
 from engine.model.config import SHAPE_DEMO
 from engine.model.matrix import Fp8Block, Nvfp4
 from engine.model.packed import Member, Packed
@@ -25,7 +17,8 @@ from engine.model.packing import Launching, can_fuse, pack
 from engine.model.random import random_model
 from engine.model.tensors import TensorSpec
 from engine.profile import load_profiles
-from engine.settings.declared import KernelSettings, ModelSettings, Settings, load_settings
+from engine.settings.declared import KernelSettings, ModelSettings, Settings
+from engine.settings.load import load_settings
 from engine.tune.tiles import shipped_table
 from kernels.linear.weight import num_outputs
 from tests.engine.model.layouts import write_layout
@@ -165,7 +158,7 @@ def test_it_joins_what_loading_joins(sizes, kinds):
         name: TensorSpec((n, 256), "mlp", matrix=True) for name, n in zip("ab", sizes, strict=True)
     }
     stored = dict(zip("ab", formats, strict=True))
-    joined = explaining.joins(("a", "b"), specs, lambda name, _: stored[name])
+    joined = joins(("a", "b"), specs, lambda name, _: stored[name])
     assert joined is can_fuse(weights)
 
 

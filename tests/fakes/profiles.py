@@ -13,7 +13,7 @@ from engine.locate import Choice
 from engine.model.config import SHAPE_27B
 from engine.offer import Offer
 from engine.profile import load_profiles
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from engine.types import LoadProgressed
 from tests.fakes.engine import INFO, Script, ScriptedEngine
 

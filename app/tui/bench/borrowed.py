@@ -4,11 +4,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from app.wrapped_engine import WrappedEngine
 from engine.types import (
     ChatEngine,
-    EngineInfo,
     Event,
-    Message,
     Request,
     RoundEnded,
     TextArrived,
@@ -16,36 +15,8 @@ from engine.types import (
 )
 
 
-class Borrowed:
-    """Another engine, which stays open (``engine.types.ChatEngine``)."""
-
-    def __init__(self, engine: ChatEngine) -> None:
-        self._engine = engine
-
-    @property
-    def info(self) -> EngineInfo:
-        """What is loaded."""
-        return self._engine.info
-
-    def generate(self, request: Request, stop: threading.Event) -> Iterator[Event]:
-        """Answer as the other one does."""
-        return self._engine.generate(request, stop)
-
-    def count_tokens(self, messages: tuple[Message, ...]) -> int:
-        """Number of prompt tokens."""
-        return self._engine.count_tokens(messages)
-
-    def measure_again(self) -> None:
-        """Measure the read bandwidth once more."""
-        self._engine.measure_again()
-
-    def text_tokens(self, text: str) -> int:
-        """Number of tokens that a text is by itself."""
-        return self._engine.text_tokens(text)
-
-    def token_texts(self, token_ids: Sequence[int]) -> list[str]:
-        """What each id spells by itself."""
-        return self._engine.token_texts(token_ids)
+class Borrowed(WrappedEngine):
+    """Another engine, which stays open."""
 
     def close(self) -> None:
         """Leave it to whoever lent it."""
@@ -64,7 +35,7 @@ class Worded(Borrowed):
     def generate(self, request: Request, stop: threading.Event) -> Iterator[Event]:
         """Answer with the words, a token each."""
         num_said = 0
-        for event in self._engine.generate(request, stop):
+        for event in self.engine.generate(request, stop):
             match event:
                 case TextArrived():
                     continue

@@ -20,7 +20,7 @@ from app.tui.bench.borrowed import Borrowed
 from app.tui.chat import ChatApp
 from app.tui.worker import SWITCH_SECONDS, EngineWorker
 from engine.records import TurnRecord
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from engine.types import ChatEngine, Message, TurnEnded
 
 SIZE = (120, 36)

@@ -66,7 +66,7 @@ class Instruments:
             phase=chat.phase,
             rates=chat.rates,
             info=chat.info,
-            loading=chat.load,
+            loading=chat.seat.load,
             load=gauges.load,
             lag_ms=gauges.lag_p95_ms,
             share=gauges.share,

@@ -19,10 +19,16 @@ from textual.widgets import Static
 from app.slash import SLASH_COMMANDS
 from app.tui.instruments.definitions import DEFINITIONS
 from app.tui.keymap import Where, listed
+from app.tui.own_keys import FILE_NAME, OwnKey
 from app.tui.theme import Look
+from app.visible import visible
 
 LABEL_CELLS = 22
 
+OWN_KEYS = (
+    FILE_NAME,
+    'beside settings.toml gives a key to any command: f10 = "/redo", "alt+t" = "/set top_p 0.9"',
+)
 
 SECTIONS: tuple[tuple[Where, str], ...] = (
     ("anywhere", "Anywhere"),
@@ -46,8 +52,14 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,f1,q", "dismiss", show=False),
     ]
 
-    def __init__(self, look: Look, focused: Where | HelpPart = "message") -> None:
+    def __init__(
+        self,
+        look: Look,
+        focused: Where | HelpPart = "message",
+        own_keys: Sequence[OwnKey] = (),
+    ) -> None:
         super().__init__()
+        self._own_keys = own_keys
         self._look = look
         self._focused = focused
 
@@ -66,6 +78,8 @@ class HelpScreen(ModalScreen[None]):
         for where, title in sorted(SECTIONS, key=lambda one: one[0] != focused):
             rows = [(key.label, key.about) for key in listed(where)]
             tables.append(self._section(title, rows))
+        rows = [(one.key, visible(one.line)) for one in self._own_keys]
+        tables.append(self._section("Your own keys", [OWN_KEYS, *rows]))
         tables.append(self._section("Commands", [(one.usage, one.help) for one in SLASH_COMMANDS]))
         tables.append(self._section("Figures", list(DEFINITIONS)))
         return Group(*tables)

@@ -110,7 +110,7 @@ class RoundsScreen(ModalScreen[None]):
         room = height - len(rows) - ROUND_ROWS - 1
         rows += table_rows(rounds, chosen, max(room, 2), width, tones)
         rows += [[] for _ in range(height - ROUND_ROWS - len(rows))]
-        texts = self._chat.token_texts
+        texts = self._chat.seat.token_texts
         return rows + round_rows(rounds[chosen], reading.read_gb_s, texts, width, tones, look)
 
     def action_step(self, num: int) -> None:

@@ -39,6 +39,23 @@ def test_on_a_terminal_lines_follow_each_other_and_nothing_is_redrawn(environmen
     assert not any(sign in seen for sign in "│─╭╰●▸█")
 
 
+def test_a_line_that_was_typed_ahead_stands_behind_its_prompt(environment):
+    scripts = [{"answer": "First words.", "prefill_s": 0.5}, {"answer": "Second words."}]
+    command = [sys.executable, "-m", "tests.app.driver", json.dumps(scripts), "chat", "--a11y"]
+    with Terminal(command, environment, ROOT) as terminal:
+        terminal.wait_for("You: ")
+        terminal.type("one\n")
+        terminal.wait_for("one\r\n")
+        terminal.type("two\n")
+        seen = terminal.wait_for(r"Second words\.")
+        terminal.wait_for("You: ")
+        terminal.type("/quit\n")
+        terminal.wait_for(r"<<exit \d+>>")
+    lines = seen.replace("\r\n", "\n").split("\n")
+    assert "You: two" in lines
+    assert lines.count("Assistant:") == 2
+
+
 def test_progress_is_said_at_most_every_two_seconds(clock, capfd):
     progress = SpokenLoad()
     for _ in range(50):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from app.trace.read import Source, TraceReader
 from app.trace.record import Recorder
 from engine.records import RoundRecord, TurnRecord
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from engine.types import (
     Message,
     NoticeRaised,

@@ -16,8 +16,9 @@ from app.trace.record import Recorder
 from app.tui.chat import ChatApp
 from app.tui.clock import Clock
 from app.tui.instruments.gauges import Gauges
+from app.tui.own_keys import OwnKey
 from app.tui.worker import EngineWorker
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from tests.fakes.engine import Script, ScriptedEngine, real_checkpoint_engine
 
 
@@ -98,6 +99,7 @@ def seat(tmp_path: Path) -> Callable[..., object]:
         folder: Path = tmp_path,
         profiles=None,
         gauges: Gauges | None = None,
+        own_keys: Sequence[OwnKey] = (),
         **changed: object,
     ) -> AsyncIterator[Seat]:
         engine = engine or real_checkpoint_engine(list(scripts) or [Script()])
@@ -112,6 +114,7 @@ def seat(tmp_path: Path) -> Callable[..., object]:
             LiveSettings.of(sources), store, history, worker, session, clock, recorder, prompts,
             profiles=profiles,
             gauges=gauges,
+            own_keys=own_keys,
         )  # fmt: skip
         try:
             async with app.run_test(size=size) as pilot:

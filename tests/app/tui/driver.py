@@ -7,7 +7,7 @@ import json
 import sys
 
 from app.tui.run import run_chat
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from tests.fakes.engine import Script, real_checkpoint_engine
 
 

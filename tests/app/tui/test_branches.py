@@ -145,6 +145,37 @@ async def test_a_refused_turn_leaves_no_branch(seat):
         assert [one.content for one in s.app.chat.session.tree().leaves()] == ["one"]
 
 
+async def test_a_refused_turn_takes_its_message_back_and_leaves_notices(seat):
+    refused = Script(refuses=RequestError("Too long."))
+    async with seat(Script(answer="one"), refused, size=(100, 36)) as s:
+        await talk(s, "first")
+        s.app.action_run("/set max_tokens 77")
+        await s.send("too long")
+        await s.until(lambda: "Too long." in s.text)
+        s.app.tick()
+        await s.pilot.pause()
+        assert "sampling.max_tokens is 77" in s.text
+        assert s.text.count("too long") == 1
+        assert s.app.composer.text == "too long"
+        assert contents(s) == ["first", "one"]
+
+
+async def test_what_was_written_anew_and_given_up_is_in_the_history(seat):
+    async with seat(*THREE) as s:
+        await talk(s, "first")
+        await s.type("unsent")
+        s.app.action_run("/edit 1")
+        await s.pilot.pause()
+        await s.type(" but not so")
+        s.app.action_run("/edit 1")
+        await s.pilot.pause()
+        assert s.app.history.entries()[-1] == "first but not so"
+        await s.type(" with more")
+        await s.pilot.press("escape")
+        assert s.app.composer.text == "unsent"
+        assert s.app.history.entries()[-1] == "first with more"
+
+
 @pytest.mark.parametrize("line", ["/edit 7", "/redo 7"])
 async def test_a_message_that_is_not_there_is_said(seat, line):
     async with seat(*THREE) as s:

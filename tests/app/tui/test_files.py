@@ -48,8 +48,23 @@ async def test_the_cost_is_shown_before_anything_is_sent(seat):
         await s.idle()
         await s.type("see @notes.txt and @notebook.md please")
         await s.until(lambda: s.app.tick() or "left" in s.state)
-        assert "notes.txt 63 tokens, notebook.md 7 tokens; 4,026 of 4,096 left" in s.state
+        files = "notes.txt 63 tokens, notebook.md 7 tokens"
+        assert f"4,021 of 4,096 left: {files}, your words 5" in s.state
+        await s.type(" tell me more")
+        await s.until(lambda: s.app.tick() or "4,018 of 4,096 left" in s.state)
         assert s.engine.requests == []
+
+
+async def test_a_long_message_tells_its_cost_pastes_and_all(seat):
+    async with seat(size=(100, 30)) as s:
+        await s.idle()
+        await s.type("sum this up: ")
+        await paste(s, "word " * 1000)
+        await s.until(lambda: s.app.tick() or "3,093 of 4,096 left: 1,003 tokens" in s.state)
+        await paste(s, "word " * 4000)
+        await s.until(lambda: s.app.tick() or "too many for the 4,096 of 4,096" in s.state)
+        await paste(s, "word " * 40_000)
+        await s.until(lambda: s.app.tick() or "message is more than the context holds" in s.state)
 
 
 async def test_a_file_goes_along_and_folds_on_the_screen(seat):
@@ -95,7 +110,8 @@ async def test_read_names_a_file_in_the_box(seat):
         ):  # fmt: skip
             await s.send(line)
             assert said in s.text
-            assert s.app.composer.text == ""
+            assert s.app.composer.text == line
+            s.app.composer.clear_all()
 
 
 async def test_a_file_that_cannot_be_sent_gives_the_message_back(seat):
@@ -121,7 +137,7 @@ async def test_a_prompt_that_the_context_does_not_hold_is_told_before_and_after(
         await s.until(lambda: s.app.tick() or "more than the context holds" in s.state)
         s.app.composer.clear_all()
         await s.type("@long.txt")
-        await s.until(lambda: s.app.tick() or "too many: 4,096 of the context's 4,096" in s.state)
+        await s.until(lambda: s.app.tick() or "too many for the 4,096 of 4,096 that" in s.state)
         await s.pilot.press("enter")
         await s.until(lambda: s.engine.requests and not s.app.chat.is_busy)
         s.app.tick()

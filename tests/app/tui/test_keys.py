@@ -235,7 +235,7 @@ async def test_control_t_walks_the_ways_of_showing_thinking(seat):
 
 
 async def test_f1_shows_every_key_and_command(seat):
-    async with seat(size=(120, 100)) as s:
+    async with seat(size=(120, 120)) as s:
         await s.pilot.press("f1")
         await s.pilot.pause()
         assert isinstance(s.app.screen, HelpScreen)
@@ -348,6 +348,8 @@ async def test_slash_commands_complete_run_and_refuse(seat, tmp_path):
         assert (tmp_path / "out.md").exists()
         await s.send("/nonsense")
         assert "There is no command /nonsense" in s.text
+        assert s.app.composer.text == "/nonsense"
+        await s.pilot.press("ctrl+c")
         await s.send("/set theme light")
         assert s.app.theme == "qwen38-light"
         await s.send("/system be brief")

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from app.sessions.entries import MessageEntry
-from app.sessions.session import new_id, now
+from app.sessions.stamps import new_id, now
 
 pytestmark = pytest.mark.timing
 

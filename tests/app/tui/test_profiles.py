@@ -95,7 +95,7 @@ async def test_escape_gives_a_load_up_and_the_old_profile_answers(chat):
     async with opening as s:
         await s.idle()
         await s.send("/profile fp8")
-        await s.until(lambda: s.app.chat.load is not None and s.app.chat.phase == "loading")
+        await s.until(lambda: s.app.chat.seat.load is not None and s.app.chat.phase == "loading")
         s.app.tick()
         assert "33% of 18.0 GB" in s.state
         await s.send("typed meanwhile")

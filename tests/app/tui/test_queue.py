@@ -1,5 +1,8 @@
 """What is not sent yet: queued, dropped, sent at once, searched, expanded, never lost."""
 
+from textual import events
+
+from app.tui.clock import Clock
 from app.tui.screens.history import HistoryScreen
 from tests.app.tui.hostile import FORBIDDEN, HOSTILE
 from tests.app.tui.test_states import SLOW, paste
@@ -127,3 +130,79 @@ async def test_control_o_shows_a_paste_in_full(seat):
         await s.pilot.pause()
         assert "[pasted text" in s.app.composer.text
         assert "Ctrl+G opens it" in s.state
+
+
+async def test_keys_behind_enter_are_of_the_next_message(seat):
+    async with seat(SLOW, Script()) as s:
+        await s.idle()
+        keys = ["first", "enter", "second", "enter", "third"]
+        for word in keys:
+            for key in [word] if word == "enter" else word:
+                s.app.composer.post_message(events.Key(key, "\r" if key == "enter" else key))
+        await s.until(lambda: s.app.chat.phase == "writing")
+        await s.pilot.pause()
+        assert sent(s) == ["first"]
+        assert (s.app.chat.queued, s.app.composer.text) == ("second", "third")
+        s.app.composer.post_message(events.Key("enter", "\r"))
+        s.app.composer.post_message(events.Key("4", "4"))
+        await s.pilot.pause()
+        assert (s.app.chat.queued, s.app.composer.text) == ("second", "third\n4")
+
+
+async def test_what_a_second_press_does_is_said_only_while_it_does(seat):
+    seconds = [100.0]
+    async with seat(clock=Clock(seconds=lambda: seconds[0])) as s:
+        await s.idle()
+        await s.pilot.press("ctrl+c")
+        assert "again quits" in s.state
+        seconds[0] += 2
+        s.app.tick()
+        assert "again quits" not in s.state
+
+
+async def test_a_command_that_has_to_wait_stays_in_the_box(seat):
+    async with seat(SLOW) as s:
+        await writing(s)
+        for line in ("/new", "/redo", "/branch next", "/sessions", "/compare fp8"):
+            await s.send(line)
+            await s.pilot.pause()
+            assert s.app.composer.text == line
+            assert "Esc stops it" in s.state
+            s.app.composer.clear_all()
+        await s.send("/redo")
+        await s.pilot.press("escape")
+        await s.idle()
+        await s.pilot.press("enter")
+        await s.until(lambda: len(s.engine.requests) == 2)
+        assert s.app.composer.text == ""
+
+
+async def test_a_command_with_a_fault_stays_to_be_mended(seat):
+    async with seat() as s:
+        await s.idle()
+        await s.send("/set temprature 0.5")
+        await s.pilot.pause()
+        assert "There is no setting" in s.text
+        assert s.app.composer.text == "/set temprature 0.5"
+        assert s.app.history.entries() == []
+
+
+async def test_control_enter_runs_a_command_as_enter_does(seat):
+    async with seat() as s:
+        await s.idle()
+        await s.type("/rename the sea")
+        await s.pilot.press("ctrl+enter")
+        await s.pilot.pause()
+        assert s.app.chat.session.title == "the sea"
+        assert s.engine.requests == []
+
+
+async def test_a_very_long_text_that_is_cleared_comes_back_with_up(seat):
+    async with seat() as s:
+        await s.idle()
+        await paste(s, "word\n" * 50_000)
+        await s.pilot.press("ctrl+c")
+        assert s.app.composer.text == ""
+        await s.pilot.press("up")
+        assert s.app.composer.full_text == "word\n" * 50_000
+        assert not s.app.history.path.exists()

@@ -191,7 +191,7 @@ async def test_loading(seat, size):
 
     async with seat(size=size, opener=opener, clock=still_clock(), gauges=StillGauges()) as s:
         s.app.composer.cursor_blink = False
-        await s.until(lambda: s.app.chat.load is not None)
+        await s.until(lambda: s.app.chat.seat.load is not None)
         await settle(s)
         assert_same(s.app, f"loading-{size[0]}x{size[1]}")
         go.set()

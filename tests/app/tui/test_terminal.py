@@ -114,6 +114,16 @@ def test_talk_quit_and_farewell(terminal):
     assert b"go on with: qwen38 chat --resume " in t.raw
 
 
+def test_no_key_is_lost_that_is_typed_while_the_program_starts(terminal):
+    t = terminal({"answer": "Well."})
+    for number in range(10):
+        t.send(f"<{number}>")
+        t.read(0.1)
+    t.until("ready")
+    t.until("<9>")
+    assert "<0><1><2><3><4><5><6><7><8><9>" in t.text
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_the_chat_properly_and_keeps_the_answer(terminal, tmp_path, number):
     t = terminal(SLOW)

@@ -8,7 +8,7 @@ from app.sessions.store import SessionStore
 from app.trace.replay import ReplayEngine, prompts_of
 from app.tui.chat import ChatApp
 from app.tui.worker import EngineWorker
-from engine.settings.declared import load_settings
+from engine.settings.load import load_settings
 from tests.app.trace import perfetto
 from tests.app.trace.scripted import ExactEngine, make_recorder, read, record
 from tests.app.tui.conftest import Seat

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import SettingsError
-from engine.settings.declared import KNOWN, load_settings
+from engine.settings.declared import KNOWN
+from engine.settings.load import load_settings
 from engine.settings.registry import (
     Resolved,
     declared_settings,

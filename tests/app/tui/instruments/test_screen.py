@@ -53,6 +53,7 @@ async def test_the_command_does_what_the_key_does(seat):
         await s.send("/view sideways")
         assert "sideways" in s.text
         assert s.app.instruments.form == "two"
+        s.app.composer.clear_all()
         await s.send("/view")
         assert "The view is lines, one of pane, lines, off, full, next." in s.text
         assert s.app.instruments.form == "two"
