@@ -7,17 +7,15 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
-from engine.errors import SettingsError
 from engine.locate import HOW_TO_GIVE, Choice, choose
 from engine.profile import load_profiles
+from engine.sampling import drawn_by
+from engine.settings.bias import parse_bias
 from engine.settings.declared import Settings
 from engine.settings.load import load_settings
 from engine.settings.registry import Resolved
 from engine.types import ChatEngine, EngineInfo, LoadProgressed, Message, Request, Sampling
-
-_T = TypeVar("_T")
 
 Opener = Callable[[Callable[[LoadProgressed], None], threading.Event], ChatEngine]
 """Opens the chosen model: given where progress goes and what cancels, returns the engine."""
@@ -67,20 +65,11 @@ def sampling_of(settings: Settings, info: EngineInfo) -> Sampling:
     """How tokens are drawn: the settings where they speak, else what the checkpoint says.
 
     An empty seed becomes a fresh one, so that every turn can be repeated from its record.
-
-    Raises:
-        SettingsError: ``sampling.logit_bias`` does not read.
     """
-    ours, theirs = settings.sampling, info.default_sampling
+    ours = settings.sampling
     return replace(
-        theirs,
-        temperature=_either(ours.temperature, theirs.temperature),
-        top_k=_either(ours.top_k, theirs.top_k),
-        top_p=_either(ours.top_p, theirs.top_p),
-        min_p=_either(ours.min_p, theirs.min_p),
-        presence_penalty=_either(ours.presence_penalty, theirs.presence_penalty),
-        repetition_penalty=_either(ours.repetition_penalty, theirs.repetition_penalty),
-        seed=_either(ours.seed, secrets.randbits(31)),
+        drawn_by(ours, info.default_sampling),
+        seed=secrets.randbits(31) if ours.seed is None else ours.seed,
         logit_bias=parse_bias(ours.logit_bias),
     )
 
@@ -99,31 +88,3 @@ def request_of(settings: Settings, info: EngineInfo, messages: tuple[Message, ..
         draft_shape=settings.draft.shape,
         num_draft_tokens=settings.draft.tokens,
     )
-
-
-def parse_bias(text: str) -> tuple[tuple[int, float], ...]:
-    """Read ``ID:NUMBER`` between commas.
-
-    Raises:
-        SettingsError: there is something else, or an id stands twice.
-    """
-    pairs: dict[int, float] = {}
-    for one in filter(None, (part.strip() for part in text.split(","))):
-        token, _, number = one.partition(":")
-        try:
-            token_id, bias = int(token), float(number)
-        except ValueError:
-            raise SettingsError(
-                f"'sampling.logit_bias' holds '{one}', expected ID:NUMBER.",
-                "Write pairs between commas, such as 11:-100,13:2.5.",
-            ) from None
-        if token_id in pairs:
-            raise SettingsError(
-                f"'sampling.logit_bias' names the id {token_id} twice.", "Name each id once."
-            )
-        pairs[token_id] = bias
-    return tuple(sorted(pairs.items()))
-
-
-def _either(first: _T | None, second: _T) -> _T:
-    return second if first is None else first

@@ -12,7 +12,7 @@ from app.report import say
 from app.visible import visible, visible_line
 from engine.errors import OutputError, RequestError, how_to_read, how_to_write
 from engine.sizes import size_text
-from engine.types import LoadProgressed
+from engine.types import LoadProgressed, PromptProgressed
 
 MAX_INPUT_BYTES = 16 << 20
 """Most that is read of a prompt or of token ids; a million tokens have about 5 MB of text."""
@@ -107,23 +107,18 @@ def read_bounded(source: BinaryIO, name: str) -> bytes:
     return data
 
 
-class LoadLine:
-    """Progress of a load as one line on stderr that rewrites itself; nothing without a terminal."""
+class _RewrittenLine:
+    """A line of progress on stderr that rewrites itself; nothing without a terminal."""
 
     def __init__(self) -> None:
         self._is_shown = is_terminal(sys.stderr)
         self._painted_at = 0.0
 
-    def __call__(self, step: LoadProgressed) -> None:
-        """Take one step; paints at most ten times a second."""
+    def _paint(self, text: str) -> None:
+        """Show it, at most ten times a second."""
         if not self._is_shown or time.monotonic() - self._painted_at < 0.1:
             return
         self._painted_at = time.monotonic()
-        share = step.num_bytes / max(step.total_bytes, 1)
-        text = (
-            f"reading {visible_line(step.file, 30)}  {share:4.0%} "
-            f"of {size_text(step.total_bytes)}  {step.gb_s:.2f} GB/s"
-        )
         sys.stderr.write(f"\r{text}\x1b[K")
         sys.stderr.flush()
 
@@ -133,6 +128,31 @@ class LoadLine:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
             self._painted_at = 0.0
+
+
+class LoadLine(_RewrittenLine):
+    """Progress of a load."""
+
+    def __call__(self, step: LoadProgressed) -> None:
+        """Take one step."""
+        share = step.num_bytes / max(step.total_bytes, 1)
+        # behind the last byte it says what is done with them
+        what = f"reading {step.file}" if share < 1 else step.file
+        self._paint(
+            f"{visible_line(what, 38)}  {share:4.0%} "
+            f"of {size_text(step.total_bytes)}  {step.gb_s:.2f} GB/s"
+        )
+
+
+class ReadLine(_RewrittenLine):
+    """Progress of a conversation that is read."""
+
+    def __call__(self, step: PromptProgressed) -> None:
+        """Take one step."""
+        self._paint(
+            f"reading the conversation  {step.num_tokens:,} of {step.num_total:,} tokens  "
+            f"{step.tok_s:,.0f} tok/s"
+        )
 
 
 def write_all(fd: int, data: bytes) -> None:

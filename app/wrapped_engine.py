@@ -3,7 +3,15 @@
 import threading
 from collections.abc import Iterator, Sequence
 
-from engine.types import ChatEngine, EngineInfo, Event, Message, Request
+from engine.types import (
+    ChatEngine,
+    EngineInfo,
+    Event,
+    Message,
+    NoticeRaised,
+    PromptProgressed,
+    Request,
+)
 
 
 class WrappedEngine:
@@ -20,6 +28,12 @@ class WrappedEngine:
     def generate(self, request: Request, stop: threading.Event) -> Iterator[Event]:
         """Answer as the other one does."""
         return self.engine.generate(request, stop)
+
+    def read_ahead(
+        self, request: Request, stop: threading.Event
+    ) -> Iterator[PromptProgressed | NoticeRaised]:
+        """Read as the other one does."""
+        return self.engine.read_ahead(request, stop)
 
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
         """Number of prompt tokens."""

@@ -192,7 +192,7 @@ def _chat(settings: Settings, choice: Choice, device: str, path: ComputePath) ->
         drafter=dflash_bytes(
             beside, tokens, packed=path.is_packed, stored=choice.profile.formats.mtp
         ),
-        kv=kv_format_of(choice.profile, settings),
+        kv=kv_format_of(choice.profile, settings), graphs=choice.profile.graphs,
     )  # fmt: skip
     plan.expect_fit()
     yield Finding("memory plan", "good", plan.sentence)

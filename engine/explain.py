@@ -11,7 +11,7 @@ from typing import Any, Literal
 from engine.compute_path import facts_of
 from engine.dispatch import DeviceFacts, decoding_of, dispatch
 from engine.explained_model import Product, Subject, matrices, subject_meant
-from engine.model.chunk import NUM_ROWS
+from engine.graph_classes import CHUNK_ROWS
 from engine.model.tensors import expected_tensors
 from engine.open import choose_device
 from engine.operations import BETWEEN, Chosen, Operation
@@ -26,7 +26,7 @@ Phase = Literal["round", "between", "chunk"]
 ROWS: dict[Phase, tuple[int, ...]] = {
     "round": tuple(range(1, MAX_ROWS + 1)),
     "between": (MAX_ROWS,),
-    "chunk": NUM_ROWS,
+    "chunk": CHUNK_ROWS,
 }
 """The rows that a call may have."""
 

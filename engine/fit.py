@@ -11,7 +11,7 @@ from engine.model.config import SHAPE_27B, SHAPE_DEMO, ModelConfig
 from engine.model.config_file import read_config
 from engine.model.memory import LEAST_SNAPSHOTS
 from engine.model.serving_memory import kept_bytes, passing_bytes, snapshot_bytes
-from engine.model.streaming import STAGING_BYTES
+from engine.model.staging import STAGING_BYTES
 from engine.open import HELD_FORMATS, choose_device
 from engine.profile import Formats, Profile, kv_format_of
 from engine.settings.environment import hugging_face_cache
@@ -77,7 +77,7 @@ def need_of(
     a_round = footprint.round_bytes(config, profile.formats, tokens, kv=kv)
     with_mtp = bool(config.num_mtp_layers)
     kept = kept_bytes(config, tokens, packed=packed, with_mtp=with_mtp, kv=kv)
-    passing = passing_bytes(config, tokens, packed=packed, kv=kv)
+    passing = passing_bytes(config, tokens, packed=packed, kv=kv, graphs=profile.graphs)
     points = LEAST_SNAPSHOTS * snapshot_bytes(config, packed=packed)
     return Need(
         profile=profile.name,

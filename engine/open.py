@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,7 +12,7 @@ from engine.dflash.attach import attach_dflash, find_dflash
 from engine.dflash.memory import dflash_bytes
 from engine.draft.dflash import DflashSource
 from engine.draft.routed import Routing
-from engine.errors import CheckpointError, SettingsError
+from engine.errors import CancelledError, CheckpointError, SettingsError
 from engine.load_steps import LoadSteps
 from engine.locate import Choice
 from engine.machine.cores import num_physical_cores
@@ -36,14 +37,15 @@ from engine.notices import notices_of
 from engine.profile import Formats, kv_format_of
 from engine.quantize.calibration import read_calibration
 from engine.routing import routing_of
-from engine.settings.declared import Settings
+from engine.sampling import drawn_by
+from engine.settings.declared import SamplingSettings, Settings
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
 from engine.tune.tiles import tile_notice
 from engine.tune.user_prices import Served, find_prices
 from engine.turn.local import LocalEngine
 from engine.turn.machine import Machine
-from engine.types import ChatEngine, EngineInfo, KvFormat, LoadProgressed
+from engine.types import ChatEngine, EngineInfo, KvFormat, LoadProgressed, Progress
 from engine.warm_up import warm_up
 from kernels.attention.kv_codes import KvScales
 
@@ -104,7 +106,7 @@ def open_engine(
             drafter=dflash_bytes(
                 beside, max_context_tokens, packed=path.is_packed, stored=choice.profile.formats.mtp
             ),
-            kv=kv,
+            kv=kv, graphs=choice.profile.graphs,
         )  # fmt: skip
         plan.expect_fit()
         packer = path.new_packer()
@@ -134,12 +136,11 @@ def open_engine(
             tiles = tile_notice(torch.cuda.get_device_capability())
             notices = (*notices, tiles, found.notice if path.is_packed else "", said)
         notices = tuple(one for one in notices if one)
-        if path.is_packed:
-            progress.go_on("kernels are compiled, rounds captured")
         return engine_of(
             model, tokenizer, template, choice, path, max_context_tokens, arithmetic, notices,
             routing=routing_of(settings.draft, path, choice.profile, found.table, dflash),
-            most_marks=plan.num_snapshots, dflash=dflash,
+            most_marks=plan.num_snapshots, dflash=dflash, sampling=settings.sampling,
+            tell=partial(_tell, progress, cancel),
         )  # fmt: skip
     except BaseException:
         template.close()
@@ -159,11 +160,14 @@ def engine_of(
     routing: Routing | None = None,
     most_marks: int = LEAST_SNAPSHOTS,
     dflash: DflashSource | None = None,
+    sampling: SamplingSettings | None = None,
+    tell: Progress = lambda _: None,
 ) -> LocalEngine:
     """Put an engine around a loaded model, and let its kernels run once.
 
     Raises:
         KernelError: the GPU refuses a kernel.
+        CancelledError: ``tell`` raised it.
     """
     machine = Machine(
         model=model,
@@ -198,8 +202,16 @@ def engine_of(
     )
     engine = LocalEngine(info, machine, template, choice.profile.drafting, most_marks=most_marks)
     if path.is_packed:
-        engine.warm_up(warm_up)
+        usual = drawn_by(sampling or SamplingSettings(), model.default_sampling)
+        engine.warm_up(partial(warm_up, classes=choice.profile.graphs, sampling=usual, tell=tell))
     return engine
+
+
+def _tell(progress: LoadSteps, cancel: threading.Event, what: str) -> None:
+    """Say what is done now; raises `CancelledError` once the load is to stop."""
+    if cancel.is_set():
+        raise CancelledError("Loading was stopped before the model was ready.")
+    progress.go_on(what)
 
 
 def check_stop_ids(path: Path, stop_ids: tuple[int, ...], tokenizer: Tokenizer) -> None:

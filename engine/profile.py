@@ -1,17 +1,19 @@
 """Weight profiles: what a person picks from the menu, read from TOML data.
 
 A profile names the storage format of every part of the model, the drafters and their limits, the
-KV format and the sampling defaults. It knows no tensor: the checkpoint decides per tensor what is
-really there, and the loader reports where the two differ.
+KV format, what is captured as graphs while it opens, and the sampling defaults. It knows no tensor:
+the checkpoint decides per tensor what is really there, and the loader reports where the two differ.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from engine.errors import ProfileError, SettingsError, did_you_mean, nearest
+from engine.graph_classes import CHUNK_ROWS, CONTEXTS, GraphClasses
 from engine.settings.declared import KNOWN, Settings
 from engine.settings.environment import expanded
 from engine.settings.registry import resolve
@@ -23,6 +25,8 @@ WeightFormat = Literal["bf16", "fp8_block", "nvfp4", "e4m3_row"]
 WEIGHT_FORMATS: tuple[str, ...] = ("bf16", "fp8_block", "nvfp4", "e4m3_row")
 FORMAT_BITS: dict[WeightFormat, int] = {"nvfp4": 4, "fp8_block": 8, "e4m3_row": 8, "bf16": 16}
 """Bits of a code, scales aside."""
+
+KEYS = {"title", "about", "formats", "drafting", "kv", "weights", "graphs", "settings"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class Profile:
     embedded: str = ""
     folder: str = ""
     settings: Mapping[str, object] | None = None
+    graphs: GraphClasses = field(default_factory=GraphClasses)
     path: str = ""
 
 
@@ -127,7 +132,7 @@ def read_profile(path: Path) -> Profile:
     except FileNotFoundError:
         raise ProfileError(f"The file {path} is missing.", MEND) from None
     reader = _Reader(path)
-    reader.only(data, {"title", "about", "formats", "drafting", "kv", "weights", "settings"}, "")
+    reader.only(data, KEYS, "")
     weights = reader.table(data, "weights")
     reader.only(weights, {"repositories", "embedded", "folder"}, "weights.")
     kv = reader.table(data, "kv")
@@ -142,6 +147,7 @@ def read_profile(path: Path) -> Profile:
         repositories=reader.texts(weights, "repositories"),
         embedded=_read_embedded(reader, weights),
         folder=_read_folder(reader, weights),
+        graphs=_read_graphs(reader, reader.table(data, "graphs", optional=True)),
         settings=_read_settings(reader, reader.table(data, "settings", optional=True)),
         path=str(path),
     )
@@ -160,6 +166,15 @@ def _read_drafting(reader: "_Reader", table: dict[str, Any]) -> Drafting:
     if not isinstance(most, int) or isinstance(most, bool) or not 0 <= most < MAX_ROWS:
         raise reader.error("drafting.max_tokens", most, f"a whole number from 0 to {MAX_ROWS - 1}")
     return Drafting(reader.word(table, "drafter", DRAFTERS, "drafting."), most)
+
+
+def _read_graphs(reader: "_Reader", table: dict[str, Any]) -> GraphClasses:
+    allowed = {
+        "rows": range(1, MAX_ROWS + 1), "context_tokens": CONTEXTS, "chunk_rows": CHUNK_ROWS,
+    }  # fmt: skip
+    reader.only(table, set(allowed), "graphs.")
+    read = {name: reader.rising(table, name, allowed[name], "graphs.") for name in table}
+    return GraphClasses(**read)
 
 
 def _read_embedded(reader: "_Reader", weights: dict[str, Any]) -> str:
@@ -231,6 +246,25 @@ class _Reader:
         if not all(isinstance(one, str) for one in items):
             raise self.error(key, data.get(key), "a list of texts")
         return tuple(str(one) for one in items)
+
+    def rising(
+        self, data: Mapping[str, Any], key: str, allowed: Sequence[int], where: str
+    ) -> tuple[int, ...]:
+        """Whole numbers among some, each once and rising."""
+        value: object = data[key]
+        items = cast("list[object]", value) if isinstance(value, list) else [value]
+        for one in items:
+            if type(one) is not int or one not in allowed:
+                few = f"{', '.join(map(str, allowed[:2]))} ... {allowed[-1]}"
+                near = min(allowed, key=lambda it: abs(it - one)) if type(one) is int else None
+                hint = "" if near is None else f"Did you mean {near}?"
+                raise self.error(where + key, items, f"a list of numbers among {few}", hint)
+        numbers = cast("list[int]", items)
+        if not isinstance(value, list):
+            raise self.error(where + key, numbers[0], "a list of rising numbers")
+        if any(one >= other for one, other in pairwise(numbers)):
+            raise self.error(where + key, numbers, "a list of rising numbers")
+        return tuple(numbers)
 
     def word(self, data: Mapping[str, Any], key: str, allowed: tuple[str, ...], where: str) -> str:
         value = data.get(key)

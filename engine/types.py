@@ -203,6 +203,18 @@ class ChatEngine(Protocol):
         """
         ...
 
+    def read_ahead(
+        self, request: Request, stop: threading.Event
+    ) -> "Iterator[PromptProgressed | NoticeRaised]":
+        """Read a conversation that ends with an answer, before its next message is there.
+
+        ``request`` is as for ``generate``, without that message. Memory then holds what every next
+        prompt begins with, so that an answer waits for what is new alone. Ends within a chunk once
+        ``stop`` is set; what was read stays read, and the next prompt goes on behind it. Raises
+        ``EngineError``; the next request then reads what is missing, or says what is wrong.
+        """
+        ...
+
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
         """Number of prompt tokens that ``messages`` render to."""
         ...

@@ -35,7 +35,7 @@ from app.tui.worker import EngineWorker
 from engine.machine.load import LoadReader, MachineLoad
 from engine.records import RoundRecord
 from engine.settings.load import load_settings
-from engine.types import Event, Message, Request, RoundEnded
+from engine.types import Event, Message, PromptProgressed, Request, RoundEnded
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "scripts/picture"
@@ -74,6 +74,11 @@ class StillEngine:
             if is_last and isinstance(event, RoundEnded) and event.record == newest_of(turn):
                 self.is_reached.set()
                 self.may_end.wait()
+
+    def read_ahead(self, request: Request, stop: threading.Event) -> Iterator[PromptProgressed]:
+        """Nothing is read."""
+        del request, stop
+        yield from ()
 
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
         """Nothing is counted."""

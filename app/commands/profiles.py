@@ -66,6 +66,7 @@ def _table(profile: Profile, expected: "Expected") -> dict[str, Any]:
         "kv_format": need.kv_format,
         "drafter": profile.drafting.drafter,
         "max_draft_tokens": profile.drafting.max_tokens,
+        "graphs": asdict(profile.graphs),
         "repositories": profile.repositories,
         "embedded": bool(profile.embedded),
         "settings": dict(profile.settings or {}),
@@ -164,6 +165,7 @@ def _page(table: dict[str, Any]) -> list[str]:
         f"a round     {size_text(table['round_bytes'])} to move at {tokens:,} tokens, as stored",
         *_expected(table),
         f"drafting    {table['drafter']}, at most {table['max_draft_tokens']} tokens a round",
+        f"graphs      {_graphs(table['graphs'])}",
         f"looks for   {_looked_for(table)}",
         f"files       {where}",
         f"profile     {table['file']}",
@@ -171,6 +173,18 @@ def _page(table: dict[str, Any]) -> list[str]:
     lines += [f"sets        {name} = {value}" for name, value in table["settings"].items()]
     lines += [f"problem     {table['problem']}"] if table["problem"] else []
     return [visible(line) for line in lines]
+
+
+def _graphs(classes: dict[str, tuple[int, ...]]) -> str:
+    """What a GPU captures while the profile opens; a page that is read on a CPU says so, too."""
+    rows, contexts, chunks = (
+        ", ".join(f"{one:,}" for one in classes[name]) or "none"
+        for name in ("rows", "context_tokens", "chunk_rows")
+    )
+    return (
+        f"captured on a GPU while it opens: rounds of {rows} rows behind up to {contexts} tokens, "
+        f"chunks of {chunks} rows; all others when they first come"
+    )
 
 
 def _expected(table: dict[str, Any]) -> list[str]:

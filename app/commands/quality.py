@@ -34,7 +34,7 @@ def quality(
         list[str] | None,
         typer.Option(
             "--candidate-set",
-            help="Any setting of the candidate alone, such as kernels.prefill=fp8.",
+            help="A setting of the candidate alone, such as model.kv=fp8 or kernels.prefill=fp8.",
             metavar="NAME=VALUE",
         ),
     ] = None,
@@ -80,10 +80,17 @@ def quality(
     if file is not None and file != STDOUT:
         check_output("--json", file)
     first = _plan(model, profile, device, sets)
+    has_own_weights = candidate is not None
     if candidate is None:
         candidate, candidate_profile = model, candidate_profile or profile
     own_sets = [*(sets or ()), *(candidate_sets or ())]
     second = _plan(candidate, candidate_profile, device, own_sets)
+    names = list(options.as_settings({}, candidate_sets))
+    from engine.quality.comparable import expect_another, expect_computing
+
+    expect_computing(names)
+    if not has_own_weights and first.choice.profile == second.choice.profile:
+        expect_another(names, (first.choice, first.settings), (second.choice, second.settings))
     from engine.quality.gate import judge
     from engine.quality.report import as_json, as_markdown
     from engine.quality.side import Source

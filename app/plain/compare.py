@@ -3,6 +3,7 @@
 from app.interrupt import StopOnSignal
 from app.opening import request_of
 from app.plain.loading import load
+from app.plain.reading_ahead import read_ahead
 from app.plain.state import PlainState
 from app.report import say
 from app.stats import first_difference, stats_line
@@ -38,6 +39,7 @@ def compare(state: PlainState, name: str) -> None:
     finally:
         if not switch.beside:
             state.engine = load(state.opener, spoken=state.settings.chat.a11y)
+            read_ahead(state)
     if first is not None and second is not None:
         say(_verdict(first, second))
     say(f"'{info.profile}' goes on as before.")

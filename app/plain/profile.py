@@ -1,6 +1,7 @@
 """``/profile`` in the plain chat: the profiles as lines, and going to another one."""
 
 from app.plain.loading import load
+from app.plain.reading_ahead import read_ahead
 from app.plain.state import PlainState
 from app.profile_menu import Switch, offer_line
 from app.report import say
@@ -29,12 +30,12 @@ def _go(state: PlainState, switch: Switch) -> None:
     except EngineError as error:
         if not switch.beside:
             state.engine = load(state.opener, spoken=state.settings.chat.a11y)
+            read_ahead(state)
         say(f"'{switch.name}' was not loaded: '{state.engine.info.profile}' goes on as before.")
         raise error from None
     state.opener = state.recorded(switch.open)
     if switch.beside:
         before.close()
     state.live.rebase(switch.plan.sources)
-    read = " The conversation is read again with the next message."
-    again = read if state.session.messages else ""
-    say(f"{state.engine.info.model}, profile {switch.name}, is loaded.{again}")
+    say(f"{state.engine.info.model}, profile {switch.name}, is loaded.")
+    read_ahead(state)

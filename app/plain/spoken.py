@@ -51,18 +51,32 @@ class SpokenLoad:
         """Nothing to take away."""
 
 
+class SpokenReading:
+    """Progress of a conversation that is read, in lines."""
+
+    def __init__(self) -> None:
+        self._paced = Paced()
+
+    def __call__(self, step: PromptProgressed) -> None:
+        """Take one step."""
+        self._paced.say(f"Reading {step.num_tokens:,} of {step.num_total:,} tokens.")
+
+    def clear(self) -> None:
+        """Nothing to take away."""
+
+
 class SpokenAnswer:
     """Who speaks, and what happens before the first word."""
 
     def __init__(self) -> None:
-        self._paced = Paced()
+        self._reading = SpokenReading()
         self._channel = ""
 
     def before(self, event: Event) -> None:
         """Say what belongs before an event is shown."""
         match event:
             case PromptProgressed():
-                self._paced.say(f"Reading {event.num_tokens:,} of {event.num_total:,} tokens.")
+                self._reading(event)
             case TextArrived(_, channel) if channel != self._channel:
                 self._channel = channel
                 say(THINKING if channel == "thinking" else ANSWER)

@@ -69,6 +69,11 @@ class ReplayEngine:
     def close(self) -> None:
         """Nothing to free."""
 
+    def read_ahead(self, request: Request, stop: threading.Event) -> Iterator[PromptProgressed]:
+        """Nothing is read: no other model comes in a replay."""
+        del request, stop
+        yield from ()
+
     def generate(self, request: Request, stop: threading.Event) -> Iterator[Event]:
         """Play the next turn; the request itself does not matter.
 

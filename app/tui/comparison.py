@@ -12,7 +12,7 @@ from app.profile_menu import Switch
 from app.rates import TurnRates, rates_of
 from app.stats import first_difference
 from app.tui.conversation import Conversation
-from app.tui.worker import EngineWorker, OpenEngine
+from app.tui.worker import EngineWorker
 from app.tui.worker_events import (
     EngineOpened,
     OpenFailed,
@@ -22,6 +22,7 @@ from app.tui.worker_events import (
     WorkerEvent,
     merged,
 )
+from app.tui.worker_jobs import OpenEngine
 from engine.errors import CancelledError, EngineError
 from engine.records import TurnRecord
 from engine.types import (

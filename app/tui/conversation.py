@@ -20,10 +20,11 @@ from app.tui.clock import Clock
 from app.tui.open_session import OpenSession
 from app.tui.page import Page
 from app.tui.pieces import Tone
+from app.tui.reading_ahead import ReadingAhead
 from app.tui.seat import Seat, SeatPhase, error_notice
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker
-from app.tui.worker_events import WorkerEvent, merged
+from app.tui.worker_events import ReadAheadEnded, ReadAheadWent, WorkerEvent, merged
 from engine.errors import EngineError, RequestError
 from engine.records import TurnRecord
 from engine.types import EngineInfo, NoticeRaised
@@ -51,6 +52,7 @@ class Conversation:
         self._is_urgent = False
         self._shows_again = False
         self.seat = Seat(worker, live, recorder)
+        self.ahead = ReadingAhead(worker)
         self.answering = Answering(worker, self._page, live, clock, recorder)
         self.queued = ""
 
@@ -185,11 +187,13 @@ class Conversation:
             self._shows_again = True
 
     def stop(self) -> bool:
-        """Stop the load or the answer; False when nothing runs."""
+        """Stop the load, the answer or what is read ahead; False when nothing runs."""
         if self.phase == "loading":
             self._worker.cancel_load()
         elif self.is_busy:
             self.answering.stop()
+        elif self.ahead.goes_on:
+            self.ahead.stop()
         else:
             return False
         return True
@@ -202,6 +206,7 @@ class Conversation:
 
     def begin_new(self) -> None:
         """Begin an empty conversation; this one stays on disk."""
+        self.ahead.stop()
         self._open.begin(self.info)
         self.show()
 
@@ -209,10 +214,12 @@ class Conversation:
         """Go on with an earlier conversation; raises ``SessionError``."""
         if session_id != self.session.id:
             self._open.go_to(session_id)
+            self.ahead.stop()
             self.show()
 
     def lend(self, taker: Callable[[list[WorkerEvent]], None]) -> None:
         """Let another one have the engine; messages wait until it is given back."""
+        self.ahead.stop()
         self.seat.lend(taker)
 
     def give_back(self, event: WorkerEvent) -> None:
@@ -239,7 +246,10 @@ class Conversation:
             self.seat.lent_to(events)
             return
         for event in merged(events):
-            if ending := self.answering.take(event):
+            if isinstance(event, ReadAheadWent | ReadAheadEnded):
+                if notice := self.ahead.take(event):
+                    self.notice(*notice)
+            elif ending := self.answering.take(event):
                 self._end(ending)
             elif isinstance(event, NoticeRaised):
                 self.notice("", event.text, "warning")
@@ -249,7 +259,7 @@ class Conversation:
             self._page.settle()
 
     def _take_load(self, event: WorkerEvent) -> None:
-        change = self.seat.take(event, has_messages=bool(self.session.path_messages()))
+        change = self.seat.take(event)
         if change is None:
             return
         for notice in change.notices:
@@ -259,6 +269,8 @@ class Conversation:
         elif self.info is not None:
             self._open.belong_to(self.info)
             self._send_queued()
+        if change.is_anew and not self.is_busy and self.info is not None:
+            self.ahead.begin(self.session, self.info, self._live.settings)
 
     def _end(self, ending: Ending) -> None:
         if ending.given_back is not None:

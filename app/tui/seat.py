@@ -31,11 +31,13 @@ SeatPhase = Literal["loading", "unloaded", "idle"]
 class Change:
     """A load that ended.
 
-    ``is_back`` says that another model was wanted and the one before it goes on.
+    ``is_back`` says that another model was wanted and the one before it goes on, ``is_anew`` that
+    there was a model before: the conversation is to be read again.
     """
 
     notices: list[Notice] = field(default_factory=list[Notice])
     is_back: bool = False
+    is_anew: bool = False
 
 
 class Seat:
@@ -88,7 +90,7 @@ class Seat:
         self._worker.switch(opener, beside=self.switch.beside)
         return True
 
-    def take(self, event: WorkerEvent, *, has_messages: bool) -> Change | None:
+    def take(self, event: WorkerEvent) -> Change | None:
         """Take what happened to a load; None while it goes on."""
         match event:
             case LoadProgressed():
@@ -98,7 +100,7 @@ class Seat:
             case InfoChanged(info):
                 self.info = info
             case EngineOpened():
-                return self._opened(event, has_messages=has_messages)
+                return self._opened(event)
             case OpenFailed(error):
                 self._is_loading, self.info, self.switch = False, None, None
                 return Change([error_notice(error)])
@@ -108,7 +110,7 @@ class Seat:
                 pass
         return None
 
-    def _opened(self, event: EngineOpened, *, has_messages: bool) -> Change:
+    def _opened(self, event: EngineOpened) -> Change:
         before, info = self.info, event.info
         self._is_loading = False
         self.info, self.token_texts, self.text_tokens = info, event.token_texts, event.text_tokens
@@ -116,14 +118,13 @@ class Seat:
         if self.switch is not None:
             self._live.rebase(self.switch.plan.sources)
             self.switch = None
-            read = " The conversation is read again with your next message." if has_messages else ""
-            text = f"{info.model}, profile {info.profile}, is loaded.{read}"
+            text = f"{info.model}, profile {info.profile}, is loaded."
             notices.append(("Profile", text, "info"))
         if info.is_demo and not (before is not None and before.is_demo):
             notices.append(("Demo model", DEMO_NOTICE, "info"))
         told: list[Notice] = [("", text, "warning") for text in info.notices]
         notices += told
-        return Change(notices)
+        return Change(notices, is_anew=before is not None)
 
     def _went_back(self, event: SwitchFailed) -> Change:
         name = self.switch.name if self.switch is not None else "the other profile"
@@ -133,7 +134,10 @@ class Seat:
         is_wanted = isinstance(event.error, CancelledError)
         why = "" if is_wanted else f"{_sentence(event.error)}\n"
         text = f"{why}'{name}' was not loaded: '{event.info.profile}' goes on as before."
-        return Change([("Profile", text, "info" if is_wanted else "error")], is_back=True)
+        return Change(
+            [("Profile", text, "info" if is_wanted else "error")],
+            is_back=True, is_anew=True,
+        )  # fmt: skip
 
 
 def error_notice(error: EngineError) -> Notice:

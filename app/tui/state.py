@@ -8,6 +8,7 @@ from app.tui.lines import Part, apart, fit
 from app.tui.theme import Look
 from app.visible import visible_line
 from engine.sizes import size_text
+from engine.types import PromptProgressed
 
 
 def state_text(chat: Conversation, seconds: float, hint: str, width: int, look: Look) -> Text:
@@ -23,7 +24,8 @@ def state_text(chat: Conversation, seconds: float, hint: str, width: int, look: 
 
 
 def _left(chat: Conversation, seconds: float, look: Look) -> list[Part]:
-    sign = look.signs.busy if chat.is_busy or chat.phase == "loading" else look.signs.idle
+    is_at_work = chat.is_busy or chat.phase == "loading" or chat.ahead.goes_on
+    sign = look.signs.busy if is_at_work else look.signs.idle
     tone = look.assistant if chat.is_busy else look.dim
     parts = [Part(f"{sign} {_word(chat)}", tone, 9)]
     match chat.phase:
@@ -33,6 +35,8 @@ def _left(chat: Conversation, seconds: float, look: Look) -> list[Part]:
             parts += _prompt_parts(chat, seconds, look)
         case "thinking" | "writing" | "stopping":
             parts += _answer_parts(chat, seconds, look)
+        case "idle" if chat.ahead.goes_on and chat.ahead.progress is not None:
+            parts += _reading_parts(chat.ahead.progress, look)
         case "idle" | "unloaded":
             pass
     if chat.queued:
@@ -41,6 +45,8 @@ def _left(chat: Conversation, seconds: float, look: Look) -> list[Part]:
 
 
 def _word(chat: Conversation) -> str:
+    if chat.phase == "idle" and chat.ahead.goes_on:
+        return "reading the conversation again"
     words = {
         "loading": "loading the model",
         "unloaded": "no model: a message tries to load it again",
@@ -66,11 +72,14 @@ def _prompt_parts(chat: Conversation, seconds: float, look: Look) -> list[Part]:
     elapsed = Part(f"{seconds - chat.answering.began_at:.1f} s", look.dim, 5)
     if step is None:
         return [elapsed]
+    return [*_reading_parts(step, look), elapsed]
+
+
+def _reading_parts(step: PromptProgressed, look: Look) -> list[Part]:
     return [
         Part(f"{step.num_tokens:,} of {step.num_total:,} tokens", look.text, 8),
         Part(f"{step.tok_s:,.0f} tok/s" if step.tok_s else "", look.text, 6),
         Part(f"{step.num_reused:,} held from before" if step.num_reused else "", look.dim, 3),
-        elapsed,
     ]
 
 
@@ -90,6 +99,8 @@ def _right(chat: Conversation, look: Look, *, wide: bool) -> Text:
         text = "Esc cancels" if wide else "Esc"
     elif chat.is_busy:
         text = "Esc stops and keeps the text" if wide else "Esc stops"
+    elif chat.ahead.goes_on:
+        text = "Esc leaves it for your message" if wide else "Esc stops"
     else:
         text = "F1 help"
     return Text(f"{text} ", look.accent if chat.is_busy else look.dim, end="")

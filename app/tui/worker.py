@@ -12,23 +12,21 @@ import queue
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from app.tui.worker_events import (
     EngineOpened,
     InfoChanged,
     OpenFailed,
+    ReadAheadEnded,
+    ReadAheadWent,
     ReturnBegan,
     SwitchFailed,
     TurnFailed,
     WorkerEvent,
 )
+from app.tui.worker_jobs import Job, Load, OpenEngine, ReadAhead
 from engine.errors import CancelledError, EngineError
-from engine.types import ChatEngine, LoadProgressed, Request
-
-OpenEngine = Callable[[Callable[[LoadProgressed], None], threading.Event], ChatEngine]
-"""Opens the engine: reports progress, and gives up soon after the event is set."""
+from engine.types import ChatEngine, Request
 
 SWITCH_SECONDS = 0.00002
 """Interval of the interpreter lock while the chat runs: by so much a paint can hold the engine's
@@ -49,22 +47,6 @@ CLOSE_SECONDS = 5.0
 """How long leaving waits for the round in progress; the thread dies with the process anyway."""
 
 
-@dataclass(slots=True)
-class _Load:
-    """A model to open.
-
-    ``beside`` leaves the one before it in memory until this one is there, ``keeps`` also after
-    that, and ``returns`` takes the one that was kept.
-    """
-
-    opener: OpenEngine
-    beside: bool = False
-    keeps: bool = False
-    returns: bool = False
-    cancel: threading.Event = field(default_factory=threading.Event)
-    is_superseded: bool = False
-
-
 class EngineWorker:
     """Runs the engine in a thread of its own.
 
@@ -75,9 +57,10 @@ class EngineWorker:
     def __init__(self, open_engine: OpenEngine) -> None:
         self._open_engine = open_engine
         self._events: deque[WorkerEvent] = deque()
-        self._jobs: queue.SimpleQueue[_Load | Request | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._stop = threading.Event()
-        self._load = _Load(open_engine)
+        self._ahead: ReadAhead | None = None
+        self._load = Load(open_engine)
         self._thread: threading.Thread | None = None
         # of the thread alone
         self._engine: ChatEngine | None = None
@@ -86,7 +69,7 @@ class EngineWorker:
 
     def start(self) -> None:
         """Begin to load, also again after a load that failed."""
-        self._enqueue(_Load(self._open_engine))
+        self._enqueue(Load(self._open_engine))
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
             self._thread.start()
@@ -102,21 +85,32 @@ class EngineWorker:
             beside: both fit into memory, so that the old one is let go of last.
             keeps: with ``beside``, the old one stays with all that it holds until `go_back`.
         """
-        self._supersede(_Load(open_engine, beside, keeps=keeps and beside))
+        self._supersede(Load(open_engine, beside, keeps=keeps and beside))
 
     def go_back(self, open_engine: OpenEngine) -> None:
         """Return from a visit: to the engine that was kept, else to one that is opened again."""
         self._open_engine = open_engine
-        self._supersede(_Load(open_engine, returns=True))
+        self._supersede(Load(open_engine, returns=True))
 
     def ask(self, request: Request) -> None:
-        """Answer a request once the one before it has ended."""
+        """Answer a request once the one before it has ended; what is read ahead ends now."""
+        self.stop_reading_ahead()
         self._stop.clear()
         self._jobs.put(request)
 
     def stop(self) -> None:
         """End the answer in progress within a round; what was generated stays."""
         self._stop.set()
+
+    def read_ahead(self, request: Request) -> None:
+        """Read a conversation before its next message; anything else that is wanted stops it."""
+        self._ahead = ReadAhead(request)
+        self._jobs.put(self._ahead)
+
+    def stop_reading_ahead(self) -> None:
+        """Leave the rest of it for the next message."""
+        if self._ahead is not None:
+            self._ahead.stop.set()
 
     def cancel_load(self) -> None:
         """Give up loading."""
@@ -133,17 +127,19 @@ class EngineWorker:
     def close(self) -> None:
         """Stop whatever runs and let the engine free its memory."""
         self._stop.set()
+        self.stop_reading_ahead()
         self._load.cancel.set()
         self._jobs.put(None)
         if self._thread is not None:
             self._thread.join(CLOSE_SECONDS)
 
-    def _supersede(self, load: _Load) -> None:
+    def _supersede(self, load: Load) -> None:
         self._load.is_superseded = True
         self._load.cancel.set()
+        self.stop_reading_ahead()
         self._enqueue(load)
 
-    def _enqueue(self, load: _Load) -> None:
+    def _enqueue(self, load: Load) -> None:
         self._load = load
         self._jobs.put(load)
 
@@ -154,12 +150,14 @@ class EngineWorker:
         while (job := self._next_job()) is not None:
             if isinstance(job, Request):
                 self._answer(job)
+            elif isinstance(job, ReadAhead):
+                self._read_ahead(job)
             elif not job.is_superseded:
                 self._change(job)
         self._let_go()
         self._let_go_of_kept()
 
-    def _next_job(self) -> "_Load | Request | None":
+    def _next_job(self) -> Job:
         for _ in range(MEASURED_A_PAUSE if self._engine is not None else 0):
             with contextlib.suppress(queue.Empty):
                 return self._jobs.get(timeout=PAUSE_SECONDS)
@@ -174,7 +172,7 @@ class EngineWorker:
         if engine.info != before:
             self._events.append(InfoChanged(engine.info))
 
-    def _change(self, load: _Load) -> None:
+    def _change(self, load: Load) -> None:
         """Open what was asked for; failing that, have again what was there."""
         if load.returns and self._kept is not None:
             self._let_go()
@@ -196,7 +194,7 @@ class EngineWorker:
         self._open_engine = load.opener
         self._events.append(_here_to_stay(engine))
 
-    def _return(self, load: _Load, error: EngineError) -> None:
+    def _return(self, load: Load, error: EngineError) -> None:
         if load.is_superseded:
             return
         if self._engine is None and self._opener not in (None, load.opener):
@@ -248,6 +246,18 @@ class EngineWorker:
             self._events.append(TurnFailed(error))
         except Exception as error:  # noqa: BLE001  (this is where a failure becomes a message)
             self._events.append(TurnFailed(_unexpected(error)))
+
+    def _read_ahead(self, job: ReadAhead) -> None:
+        engine, error = self._engine, None
+        if engine is not None and not job.stop.is_set():
+            try:
+                for event in engine.read_ahead(job.request, job.stop):
+                    self._events.append(ReadAheadWent(event))
+            except EngineError as problem:
+                error = _alone(problem)
+            except Exception as problem:  # noqa: BLE001  (this is where a failure becomes a message)
+                error = _unexpected(problem)
+        self._events.append(ReadAheadEnded(error))
 
 
 def _wake_on_time() -> None:

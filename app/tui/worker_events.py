@@ -4,7 +4,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import EngineError
-from engine.types import EngineInfo, Event, LoadProgressed, RoundEnded, TextArrived
+from engine.types import (
+    EngineInfo,
+    Event,
+    LoadProgressed,
+    NoticeRaised,
+    PromptProgressed,
+    RoundEnded,
+    TextArrived,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +65,20 @@ class TurnFailed:
     error: EngineError
 
 
+@dataclass(frozen=True, slots=True)
+class ReadAheadWent:
+    """A piece of a conversation was read before its next message, or there is something to say."""
+
+    event: PromptProgressed | NoticeRaised
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAheadEnded:
+    """It is read, or as much of it as there was time for; ``error`` says why not."""
+
+    error: EngineError | None = None
+
+
 WorkerEvent = (
     LoadProgressed
     | EngineOpened
@@ -66,6 +88,8 @@ WorkerEvent = (
     | SwitchFailed
     | Event
     | TurnFailed
+    | ReadAheadWent
+    | ReadAheadEnded
 )
 
 

@@ -56,6 +56,7 @@ def random_engine(
     plan = plan_serving(
         model.config, model.weight_bytes, device, packed=path.is_packed, with_mtp=model.has_mtp,
         context_tokens=context_tokens, snapshot_mb=settings.model.snapshot_mb, kv=kv,
+        graphs=profile.graphs,
     )  # fmt: skip
     tokenizer = Tokenizer.load(DEMO, model.config.vocab_size)
     table = shipped_prices(*PRICES) if path.is_packed else None
@@ -65,6 +66,6 @@ def random_engine(
         Choice(DEMO, profile, is_demo=True), path, context_tokens, drawn.facts["arithmetic"],
         tuple(drawn.facts["notices"]),
         routing=Routing(Prices(table, learns=False), 7) if table else None,
-        most_marks=plan.num_snapshots,
+        most_marks=plan.num_snapshots, sampling=settings.sampling,
     )  # fmt: skip
     return engine, plan

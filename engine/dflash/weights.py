@@ -1,7 +1,8 @@
 """The weights of a DFlash2 drafter as its forward pass names them, and how they are loaded."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,7 @@ from engine.dflash.checkpoint import AGAIN, DflashCheckpoint
 from engine.dflash.config import DflashConfig
 from engine.errors import CheckpointError
 from engine.model.groups import DRAFTER_PREFIX
+from engine.model.layouts import StoredWeight
 from engine.model.matrix import Matrix, bytes_of
 from engine.model.packing import Packer
 from engine.model.reading import read_stored
@@ -97,10 +99,11 @@ def load_dflash(
         most 2^-25 where |w| < 2.
     """
     tensors: dict[str, Matrix] = {}
-    with WeightStream(checkpoint.num_bytes, on_progress, cancel) as stream:
-        for name, one in checkpoint.weights.items():
-            matrix = read_stored(stream, name, one, torch.device(device))
-            assert isinstance(matrix, torch.Tensor)
+    with (
+        WeightStream(checkpoint.num_bytes, torch.device(device), on_progress, cancel) as stream,
+        closing(stream.ahead(_read_all(checkpoint, stream))) as arriving,
+    ):
+        for name, one, matrix in arriving:
             if packer is None or not one.spec.matrix:
                 tensors[name] = matrix
                 continue
@@ -116,6 +119,15 @@ def load_dflash(
         packed = packer.packed().items()
         tensors |= {name.removeprefix(DRAFTER_PREFIX): one for name, one in packed}
     return assemble(checkpoint.config, tensors)
+
+
+def _read_all(
+    checkpoint: DflashCheckpoint, stream: WeightStream
+) -> Iterator[tuple[str, StoredWeight, torch.Tensor]]:
+    for name, one in checkpoint.weights.items():
+        matrix = read_stored(stream, name, one)
+        assert isinstance(matrix, torch.Tensor)
+        yield name, one, matrix
 
 
 def holds_nvfp4(part: str, shape: tuple[int, ...], stored: WeightFormat) -> bool:

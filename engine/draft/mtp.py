@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import torch
 
@@ -56,18 +57,19 @@ class MtpRows:
         self._catch_up()
         return self._mtp.draft(self._last, token_id, self._state, num_tokens)
 
-    def warm_up(self, row: torch.Tensor) -> None:
+    def warm_up(self, row: torch.Tensor, contexts: Sequence[int]) -> None:
         """Let the head run once for each number of rows to catch up with, and each chain.
 
         Args:
             row: bf16 [1, D], any.
+            contexts: positions that chains provide for (``Mtp.prepare``).
         """
         for num_rows in range(1, MAX_ROWS + 1):
             self.rewind(0, row)
             self.follow((0,) * num_rows, row.expand(num_rows, -1))
             self._catch_up()
-        for num_tokens in range(1, MAX_MTP_TOKENS + 1):
-            self.draft(0, num_tokens)
+        for context, num_tokens in product(reversed(contexts), range(MAX_MTP_TOKENS, 0, -1)):
+            self._mtp.prepare(row, self._state, num_tokens, context)
         self.rewind(0, None)
 
     def rewind(self, num_tokens: int, last_hidden: torch.Tensor | None) -> None:

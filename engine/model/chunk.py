@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import torch
 
+from engine.graph_classes import CHUNK_ROWS
 from engine.model.config import ModelConfig
 from engine.model.matrix import product, products
 from engine.model.mlp import feed_forward
@@ -27,12 +28,9 @@ from kernels.conv.prefill import conv_prefill
 from kernels.delta.prefill import delta_prefill
 from kernels.embed.op import embed
 
-CHUNK_TOKENS_ON_KERNELS = 1024
+CHUNK_TOKENS_ON_KERNELS = CHUNK_ROWS[-1]
 """Tokens of a prefill chunk by the kernels: from here on more rows gain a product some percent, and
 a person who stops waits for the end of a chunk."""
-
-NUM_ROWS = (64, 128, 192, 256, 384, 512, 768, CHUNK_TOKENS_ON_KERNELS)
-"""Rows that a chunk is computed with, padding among them: a captured graph each."""
 
 
 class ChunkInputs:
@@ -60,7 +58,7 @@ class ChunkInputs:
 
 def num_rows_for(num_tokens: int) -> int:
     """Rows that a chunk of ``num_tokens`` is computed with: the fewest there are graphs for."""
-    return next(one for one in NUM_ROWS if one >= num_tokens)
+    return next(one for one in CHUNK_ROWS if one >= num_tokens)
 
 
 def run_chunk(
@@ -83,7 +81,7 @@ def run_chunk(
         tables: cosines and sines of all positions, bf16 [positions, R].
         state: settled; its tensors are advanced by the text, its length is the caller's to move.
         inputs: of the chunk.
-        out: bf16 [T, D] to write: rows after the final norm, T one of ``NUM_ROWS``.
+        out: bf16 [T, D] to write: rows after the final norm, T one of ``CHUNK_ROWS``.
         taps: written to, where some layers are tapped.
     """
     eps = config.rms_norm_eps

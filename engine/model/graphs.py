@@ -6,17 +6,15 @@ from typing import Any
 
 import torch
 
+from engine.graph_classes import MAX_LATER_GRAPHS
 from kernels.common.capture import CAPTURE_LOCK
-
-MAX_GRAPHS = 64
-"""Graphs kept; the one not used for longest goes first."""
 
 
 class GraphCache:
     """Graphs by what decides their launches; they share one pool of memory for what lies between.
 
     Nothing of a graph's inner memory may be read after the next one runs: results go to tensors
-    made outside.
+    made outside. Those that `run` was told to keep stay; of the others `MAX_LATER_GRAPHS` do.
 
     Args:
         captures: False launches kernel by kernel, always.
@@ -36,6 +34,7 @@ class GraphCache:
         self._refused = refused
         self._captured = captured
         self._graphs: dict[Hashable, Any] = {}
+        self._lasting: set[Hashable] = set()
         self._addresses: tuple[int, ...] = ()
         self._pool = torch.cuda.graph_pool_handle() if captures else None
 
@@ -49,7 +48,9 @@ class GraphCache:
         """Whether `run` will launch kernel by kernel and then capture."""
         return self._captures and key not in self._graphs
 
-    def run(self, key: Hashable, launch: Callable[[], None], what: str) -> None:
+    def run(
+        self, key: Hashable, launch: Callable[[], None], what: str, *, lasts: bool = False
+    ) -> None:
         """Run what ``launch`` launches on the current stream, by its graph where there is one.
 
         The first call of a key launches it, which compiles what is new, and captures it after.
@@ -58,7 +59,10 @@ class GraphCache:
             key: decides the launches.
             launch: launches them.
             what: they are, in words.
+            lasts: keep its graph, however many others come.
         """
+        if lasts:
+            self._lasting.add(key)
         if key in self._graphs:
             graph = self._graphs[key] = self._graphs.pop(key)  # the newest stands last
             graph.replay()
@@ -81,8 +85,9 @@ class GraphCache:
                 f"The GPU refused to capture {what} as a graph ({reason}): such launches run "
                 "kernel by kernel from here, which is slower and changes no bit."
             )
-        while len(self._graphs) > MAX_GRAPHS:
-            del self._graphs[next(iter(self._graphs))]
+        later = [one for one in self._graphs if one not in self._lasting]
+        for one in later[:-MAX_LATER_GRAPHS]:
+            del self._graphs[one]
 
     def _capture(self, launch: Callable[[], None]) -> Any:  # noqa: ANN401  torch's graph has no type
         graph = torch.cuda.CUDAGraph()

@@ -5,6 +5,7 @@ from functools import partial
 
 import torch
 
+from engine.graph_classes import context_class
 from engine.model.chunk import CHUNK_TOKENS_ON_KERNELS, ChunkInputs, num_rows_for, run_chunk
 from engine.model.config import ModelConfig
 from engine.model.decoder import Model
@@ -14,7 +15,7 @@ from engine.model.graphs import GraphCache
 from engine.model.kernel_mtp import KernelMtp
 from engine.model.packing import Launching
 from engine.model.round_state import RoundState
-from engine.model.rows import RowsShape, context_class, run_rows
+from engine.model.rows import RowsShape, run_rows
 from engine.model.state import State
 from engine.model.weights import ModelWeights
 from kernels.common.round import MAX_ROWS

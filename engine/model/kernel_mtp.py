@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import torch
 
+from engine.graph_classes import context_class
 from engine.model.config import ModelConfig
 from engine.model.draft_head import DraftHead
 from engine.model.draft_state import DraftState
@@ -15,7 +16,6 @@ from engine.model.mlp import feed_forward
 from engine.model.mtp import Mtp
 from engine.model.norms import add_rms_norm, rms_norm
 from engine.model.rope import RopeTable
-from engine.model.rows import context_class
 from engine.model.weights import MtpWeights
 from kernels.attention.prep import attention_prep
 from kernels.attention.verify import attention_verify
@@ -82,7 +82,8 @@ class KernelMtp(Mtp):
             piece = slice(first, first + MAX_ROWS)
             num_rows = len(next_ids[piece])
             self._load(hidden[piece], next_ids[piece], state.length)
-            self._run(state, ("fill", num_rows), partial(self._fill, num_rows, state))
+            launch = partial(self._fill, num_rows, state)
+            self._run(state, ("fill", num_rows), launch, lasts=True)
             state.length += num_rows
 
     @torch.inference_mode()
@@ -99,12 +100,27 @@ class KernelMtp(Mtp):
         proposed: list[int] = cast("Any", self._proposed[:num_tokens]).tolist()
         return proposed
 
+    @torch.inference_mode()
+    def prepare(
+        self, hidden: torch.Tensor, state: DraftState, num_tokens: int, max_context: int
+    ) -> None:
+        """Propose once for a shape, and keep its graph; see ``Mtp.prepare``."""
+        state.kv.expect_room(state.length + num_tokens)
+        self._load(hidden, (0,), state.length)
+        shape = (num_tokens, max_context)
+        self._run(state, ("draft", *shape), partial(self._propose, *shape, state), lasts=True)
+
     def _run(
-        self, state: DraftState, key: tuple[str | int, ...], launch: Callable[[], None]
+        self,
+        state: DraftState,
+        key: tuple[str | int, ...],
+        launch: Callable[[], None],
+        *,
+        lasts: bool = False,
     ) -> None:
         self._rope.angles(0, state.kv.max_tokens)
         self._graphs.serve((*state.addresses, self._rope.address))
-        self._graphs.run(key, launch, "a call of the MTP head")
+        self._graphs.run(key, launch, "a call of the MTP head", lasts=lasts)
 
     def _load(self, rows: torch.Tensor, ids: Sequence[int], start: int) -> None:
         """Bring rows, their tokens and the place of each step to where launches read them."""

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -105,10 +106,8 @@ def load_weights(
         context_tokens=context_tokens,
     )
     plan.expect_fit()
-    with WeightStream(checkpoint.num_bytes, on_progress, cancel) as stream:
-        tensors = _load_tensors(
-            checkpoint, stream, torch.device(device), expand=expand, packer=packer
-        )
+    with WeightStream(checkpoint.num_bytes, torch.device(device), on_progress, cancel) as stream:
+        tensors = _load_tensors(checkpoint, stream, expand=expand, packer=packer)
     weights = assemble(config, tensors)
     if packer is None:
         return Model(config, weights, generation)
@@ -116,20 +115,18 @@ def load_weights(
 
 
 def _load_tensors(
-    checkpoint: Checkpoint,
-    stream: WeightStream,
-    device: torch.device,
-    *,
-    expand: bool,
-    packer: Packer | None,
+    checkpoint: Checkpoint, stream: WeightStream, *, expand: bool, packer: Packer | None
 ) -> dict[str, Matrix]:
+    """Read all weights; those of a packer are packed while the next one is read."""
     tensors: dict[str, Matrix] = {}
-    for name, one in checkpoint.weights.items():
-        if packer is not None and one.spec.matrix:
-            _pack(packer, name, one, read_stored(stream, name, one, device))
-        else:
-            read = read_expanded if expand else read_stored
-            tensors[name] = read(stream, name, one, device)
+    read = read_expanded if expand and packer is None else read_stored
+    every = ((name, one, read(stream, name, one)) for name, one in checkpoint.weights.items())
+    with closing(stream.ahead(every)) as arriving:
+        for name, one, matrix in arriving:
+            if packer is not None and one.spec.matrix:
+                _pack(packer, name, one, matrix)
+            else:
+                tensors[name] = matrix
     if packer is not None:
         embedding = tensors["embed_tokens.weight"]
         assert isinstance(embedding, torch.Tensor)

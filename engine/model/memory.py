@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 
 from engine.errors import MemoryPlanError
+from engine.graph_classes import GraphClasses
 from engine.model.checkpoint import Checkpoint
 from engine.model.config import ModelConfig
 from engine.model.footprint import (
@@ -19,7 +20,7 @@ from engine.model.footprint import (
 )
 from engine.model.layouts import StoredWeight
 from engine.model.serving_memory import kept_bytes, passing_bytes, snapshot_bytes
-from engine.model.streaming import STAGING_BYTES
+from engine.model.staging import STAGING_BYTES
 from engine.model.tensors import keeps_fp32
 from engine.sizes import size_text
 from engine.types import KvFormat
@@ -157,6 +158,7 @@ def plan_memory(
     snapshot_mb: int | None = None,
     drafter: DrafterBytes | None = None,
     kv: KvFormat = "bf16",
+    graphs: GraphClasses | None = None,
 ) -> MemoryPlan:
     """Count what loading and serving will occupy on a device; allocates nothing.
 
@@ -169,6 +171,7 @@ def plan_memory(
         snapshot_mb: for points to come back to; None takes a share of what is free.
         drafter: what one with weights of its own adds.
         kv: format of keys and values.
+        graphs: what is captured while the model opens; None as where a profile says nothing.
     """
     stored, config = checkpoint.num_bytes, checkpoint.config
     held = sum(
@@ -181,7 +184,7 @@ def plan_memory(
             held += draft_head_bytes(config, checkpoint.head_format)
     plan = plan_serving(
         config, held, device, packed=packed, with_mtp=checkpoint.has_mtp,
-        context_tokens=context_tokens, snapshot_mb=snapshot_mb, kv=kv,
+        context_tokens=context_tokens, snapshot_mb=snapshot_mb, kv=kv, graphs=graphs,
     )  # fmt: skip
     plan = replace(
         plan,
@@ -203,6 +206,7 @@ def plan_serving(
     context_tokens: int,
     snapshot_mb: int | None = None,
     kv: KvFormat = "bf16",
+    graphs: GraphClasses | None = None,
 ) -> MemoryPlan:
     """Count what serving weights of so many bytes will occupy on a device.
 
@@ -215,12 +219,13 @@ def plan_serving(
         context_tokens: the longest conversation.
         snapshot_mb: for points to come back to; None takes a share of what is free.
         kv: format of keys and values.
+        graphs: what is captured while the model opens; None as where a profile says nothing.
     """
     return MemoryPlan(
         stored=weight_bytes,
         expanded=0,
         kept=kept_bytes(config, context_tokens, packed=packed, with_mtp=with_mtp, kv=kv),
-        passing=passing_bytes(config, context_tokens, packed=packed, kv=kv),
+        passing=passing_bytes(config, context_tokens, packed=packed, kv=kv, graphs=graphs),
         staging=0,
         workspace=workspace_bytes(config) if packed else 0,
         snapshot=snapshot_bytes(config, packed=packed),

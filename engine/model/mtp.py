@@ -125,6 +125,18 @@ class Mtp:
             state.length = committed
         return proposals
 
+    def prepare(
+        self, hidden: torch.Tensor, state: DraftState, num_tokens: int, max_context: int
+    ) -> None:
+        """Make the launches of ``num_tokens`` proposals, where launches are kept.
+
+        Args:
+            hidden: bf16 [1, D], any.
+            state: with room for them.
+            num_tokens: of a chain.
+            max_context: positions that the launches provide for, a power of two.
+        """
+
     def _row(self, hidden: torch.Tensor, token_id: int, state: DraftState) -> torch.Tensor:
         """Run one row and append it: bf16 [1, D] after the head's own norm."""
         weights, eps = self._weights, self._config.rms_norm_eps

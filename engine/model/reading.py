@@ -6,7 +6,8 @@ from engine.errors import CheckpointError
 from engine.model.layouts import StoredWeight
 from engine.model.matrix import E4m3Row, Fp8Block, Nvfp4, Stored
 from engine.model.safetensors_header import StoredTensor
-from engine.model.streaming import STAGING_BYTES, WeightStream
+from engine.model.staging import PIECE_BYTES
+from engine.model.streaming import WeightStream
 from engine.model.tensors import keeps_fp32
 from kernels.linear.formats import FP8_BLOCK
 
@@ -18,14 +19,13 @@ DTYPES = {
 CPU = torch.device("cpu")
 
 
-def read_stored(stream: WeightStream, name: str, one: StoredWeight, device: torch.device) -> Stored:
+def read_stored(stream: WeightStream, name: str, one: StoredWeight) -> Stored:
     """Read a weight and hold codes and scales as they are stored.
 
     Args:
-        stream: of the checkpoint's files.
+        stream: of the checkpoint's files, to the device where it is held.
         name: canonical.
         one: where it lies.
-        device: where it is held.
 
     Returns:
         Codes with the file's bytes; scales widened as `Fp8Block`, `E4m3Row` and `Nvfp4` say. A
@@ -35,16 +35,14 @@ def read_stored(stream: WeightStream, name: str, one: StoredWeight, device: torc
         CheckpointError: on the CPU, a code is NaN.
     """
     if one.format == "bf16":
-        return _read_plain(stream, name, one, device)
-    codes = _read_tensor(stream, one.weight, DTYPES[one.weight.dtype], device)
-    if device.type == "cpu":  # what packs for a GPU looks itself
+        return _read_plain(stream, name, one)
+    codes = _read_tensor(stream, one.weight, DTYPES[one.weight.dtype], stream.device)
+    if stream.device.type == "cpu":  # what packs for a GPU looks itself
         _expect_numbers(one, codes, 0)
-    return _joined(codes, *_read_scales(stream, one, device))
+    return _joined(codes, *_read_scales(stream, one))
 
 
-def read_expanded(
-    stream: WeightStream, name: str, one: StoredWeight, device: torch.device
-) -> torch.Tensor:
+def read_expanded(stream: WeightStream, name: str, one: StoredWeight) -> torch.Tensor:
     """Read a weight and hold its values; arguments as in `read_stored`.
 
     Returns:
@@ -55,16 +53,16 @@ def read_expanded(
         CheckpointError: a code is NaN.
     """
     if one.format == "bf16":
-        return _read_plain(stream, name, one, device)
-    scales, tensor_scale = _read_scales(stream, one, device)
+        return _read_plain(stream, name, one)
+    scales, tensor_scale = _read_scales(stream, one)
     source, (num_rows, width) = DTYPES[one.weight.dtype], one.weight.shape
-    out = torch.empty(one.spec.shape, dtype=torch.bfloat16, device=device)
-    per_piece = max(1, STAGING_BYTES // (FP8_BLOCK * width)) * FP8_BLOCK
+    out = torch.empty(one.spec.shape, dtype=torch.bfloat16, device=stream.device)
+    per_piece = max(1, PIECE_BYTES // (FP8_BLOCK * width)) * FP8_BLOCK
     for start in range(0, num_rows, per_piece):
         size = (min(per_piece, num_rows - start), width)
-        codes = _staged(stream, one.weight, start * width, size[0] * width, source, device)
+        codes = _staged(stream, one.weight, start * width, size[0] * width, source)
         _expect_numbers(one, codes, start * width)
-        codes = codes.view(size).to(device)
+        codes = codes.view(size).to(stream.device)
         # block by block, so that what widening takes stays small
         for row in range(0, size[0], FP8_BLOCK):
             first = start + row
@@ -115,11 +113,11 @@ def _rows_of(scales: torch.Tensor, first: int, num_rows: int) -> torch.Tensor:
 
 
 def _read_scales(
-    stream: WeightStream, one: StoredWeight, device: torch.device
+    stream: WeightStream, one: StoredWeight
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Scales as the format has them, and the multiplier fp32 [] of an NVFP4 tensor."""
     assert one.scales is not None
-    num_rows = one.spec.shape[0]
+    num_rows, device = one.spec.shape[0], stream.device
     if one.format == "e4m3_row":
         scales = _read_tensor(stream, one.scales, torch.float32, device).flatten()
         # one multiplier of the whole is every row's
@@ -133,11 +131,10 @@ def _read_scales(
     return scales, multiplier.to(device)
 
 
-def _read_plain(
-    stream: WeightStream, name: str, one: StoredWeight, device: torch.device
-) -> torch.Tensor:
+def _read_plain(stream: WeightStream, name: str, one: StoredWeight) -> torch.Tensor:
     keeps = keeps_fp32(name, one.spec.shape, one.weight.dtype)
-    return _read_tensor(stream, one.weight, torch.float32 if keeps else torch.bfloat16, device)
+    dtype = torch.float32 if keeps else torch.bfloat16
+    return _read_tensor(stream, one.weight, dtype, stream.device)
 
 
 def _read_tensor(
@@ -149,14 +146,14 @@ def _read_tensor(
     flat = out.view(-1)
     if dtype == source and device.type == "cpu":
         raw = flat.view(torch.uint8)
-        for start in range(0, stored.num_bytes, STAGING_BYTES):
-            stream.read(stored, start, raw[start : start + STAGING_BYTES])
+        for start in range(0, stored.num_bytes, PIECE_BYTES):
+            stream.read(stored, start, raw[start : start + PIECE_BYTES])
         return out
-    per_piece = STAGING_BYTES // source.itemsize
+    per_piece = PIECE_BYTES // source.itemsize
     for start in range(0, flat.numel(), per_piece):
         piece = flat[start : start + per_piece]
-        staged = _staged(stream, stored, start * source.itemsize, piece.numel(), source, device)
-        piece.copy_(staged)
+        staged = _staged(stream, stored, start * source.itemsize, piece.numel(), source)
+        stream.staging.copy(staged, piece)
     return out
 
 
@@ -166,10 +163,8 @@ def _staged(
     start: int,
     num_elements: int,
     source: torch.dtype,
-    device: torch.device,
 ) -> torch.Tensor:
-    """Read elements into the staging buffer, which the next piece overwrites."""
-    num_bytes = num_elements * source.itemsize
-    piece = stream.staging(num_bytes, pinned=device.type == "cuda")
+    """Read elements into the staging memory, where the piece after the next overwrites them."""
+    piece = stream.staging.next_piece(num_elements * source.itemsize)
     stream.read(stored, start, piece)
     return piece.view(source)

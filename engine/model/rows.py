@@ -28,14 +28,6 @@ from kernels.linear.weight import Bf16Weight
 ARITHMETIC = "rows-2"
 """How a round's layers compute beside their products; a change of any bit gets a new number."""
 
-SMALLEST_CONTEXT = 1024
-"""Positions that the launches of the shortest conversations provide for."""
-
-
-def context_class(num_tokens: int) -> int:
-    """The power of two that serves so many positions, of at least `SMALLEST_CONTEXT`."""
-    return max(SMALLEST_CONTEXT, 1 << max(num_tokens - 1, 0).bit_length())
-
 
 class RowsShape(NamedTuple):
     """What decides the launches of a round: a part of the key of its graph.

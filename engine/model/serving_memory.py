@@ -5,6 +5,7 @@ counted to the byte, and a test adds up the real ones. What *passes* is made and
 round or a chunk of prefill; it is counted by its largest moment.
 """
 
+from engine.graph_classes import MAX_LATER_GRAPHS, GraphClasses, context_class
 from engine.model.chunk import CHUNK_TOKENS_ON_KERNELS
 from engine.model.config import ModelConfig
 from engine.model.decoder import PREFILL_CHUNK_TOKENS
@@ -17,11 +18,9 @@ from engine.model.footprint import (
     tail_bytes,
     workspace_bytes,
 )
-from engine.model.graphs import MAX_GRAPHS
 from engine.model.kernel_mtp import MAX_STEPS
 from engine.model.mtp import MAX_WAITING_ROWS
 from engine.model.rope import BLOCK_TOKENS
-from engine.model.rows import context_class
 from engine.types import KvFormat
 from kernels.attention.chunks import num_chunks as num_context_chunks
 from kernels.common.logit_rows import num_chunks, num_groups
@@ -29,8 +28,9 @@ from kernels.common.round import MAX_ROWS
 from kernels.common.tree import TREE_SIZE
 from kernels.sample.accept import MAX_STOP_IDS, RESULT_SIZE
 
-GRAPH_BYTES = 1 << 20
-"""What the driver keeps of a captured round of the 27B beside its tensors, about."""
+GRAPH_LAYER_BYTES = 40 << 10
+"""What the driver keeps of a layer of a captured round beside its tensors, about: 2.1 to 2.8 MB of
+the 27B's 64 on an H200."""
 
 LIBRARY_BYTES = 96 << 20
 """Code of the kernels and workspaces of the libraries on a GPU, about."""
@@ -72,7 +72,12 @@ def kept_bytes(
 
 
 def passing_bytes(
-    config: ModelConfig, max_tokens: int, *, packed: bool, kv: KvFormat = "bf16"
+    config: ModelConfig,
+    max_tokens: int,
+    *,
+    packed: bool,
+    kv: KvFormat = "bf16",
+    graphs: GraphClasses | None = None,
 ) -> dict[str, int]:
     """Bytes that come and go while a turn runs, by part.
 
@@ -81,6 +86,7 @@ def passing_bytes(
         max_tokens: longest conversation.
         packed: rounds run by kernels, as captured graphs.
         kv: format of keys and values.
+        graphs: what is captured while the model opens; None as where a profile says nothing.
     """
     chunk_tokens = CHUNK_TOKENS_ON_KERNELS if packed else PREFILL_CHUNK_TOKENS
     waiting = 2 * (MAX_WAITING_ROWS + chunk_tokens) if config.num_mtp_layers else 0
@@ -98,7 +104,9 @@ def passing_bytes(
         passing["prefill"] *= 2
         passing["widening"] = workspace_bytes(config)
         rounds = MAX_ROWS * _row_bytes(config) + _partials_bytes(config, max_tokens)
-        passing["graphs"] = 2 * rounds + MAX_GRAPHS * GRAPH_BYTES
+        named = (graphs or GraphClasses()).within(max_tokens)
+        num_layers = (named.num_graphs + MAX_LATER_GRAPHS) * config.num_layers
+        passing["graphs"] = 2 * rounds + num_layers * GRAPH_LAYER_BYTES
         passing["libraries"] = LIBRARY_BYTES
     return passing
 

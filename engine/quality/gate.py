@@ -49,13 +49,13 @@ class Judged:
         verdict: the figures and the decision.
         reference: what was loaded first.
         candidate: what was loaded then.
-        casts: of the reference and of the candidate; None where nobody counted.
+        casts: of the reference and of the candidate.
     """
 
     verdict: Verdict
     reference: EngineInfo
     candidate: EngineInfo
-    casts: tuple[Casts, Casts] | None = None
+    casts: tuple[Casts, Casts] = (Casts(), Casts())
 
     @property
     def is_one_model(self) -> bool:
@@ -74,7 +74,7 @@ class _Reference:
     readings: list[Reading]
     expected: list[Expectation]
     answers: list[Answer]
-    casts: Casts | None
+    casts: Casts
 
 
 def judge(
@@ -130,8 +130,7 @@ def judge(
         info, casts = side.info, side.casts
     figures = tuple(map(figures_of, texts, kept.expected, found))
     written = tuple(map(_written, kept.answers, answers))
-    both = (kept.casts, casts) if kept.casts is not None and casts is not None else None
-    return Judged(Verdict(figures, written), kept.info, info, both)
+    return Judged(Verdict(figures, written), kept.info, info, (kept.casts, casts))
 
 
 def _narrowed(source: Source) -> Source:
@@ -155,6 +154,7 @@ def _read_reference(
             reading = _reading(side, machine, text, window_tokens)
             told = progress_of("reference", text.name, reading.num_scored, progress, stop)
             readings.append(reading)
+            told = side.looking(state, told)
             expected.append(expect_text(machine.model, state, reading, told))
 
     side.read(read)
@@ -180,6 +180,7 @@ def _read_candidate(
                     "Compare two checkpoints of one model.",
                 )
             told = progress_of("candidate", text.name, reading.num_scored, progress, stop)
+            told = side.looking(state, told)
             found.append(compare_text(machine.model, state, reading, expected, told))
 
     side.read(read)

@@ -9,6 +9,7 @@ from engine.machine.facts import machine_facts, now
 from engine.quality.gate import Judged
 from engine.quality.interval import CONFIDENCE
 from engine.quality.repetition import NGRAMS, Repetition
+from engine.quality.side import Casts
 from engine.quality.verdict import BAR_NATS, CONFIDENT, TextFigures, Verdict, Written
 from engine.sizes import size_text
 from engine.types import EngineInfo
@@ -54,10 +55,7 @@ def _lines(judged: Judged) -> Iterator[str]:
     yield f"- candidate: {_named(judged.candidate)}"
     if judged.is_one_model:
         yield "- both sides served the same weights as they are stored: this compares nothing"
-    if judged.casts is not None:
-        told = (f"{one.num_casts:,} ({one.num_saturated:,} values too large)"
-                for one in judged.casts)  # fmt: skip
-        yield f"- casts to e4m3 while reading: {' and '.join(told)}"
+    yield f"- casts to e4m3 while reading: {' and '.join(map(_cast_text, judged.casts))}"
     yield ""
     yield (
         "| text | tokens | reference | candidate | difference, nats | same first choice | "
@@ -154,8 +152,15 @@ def _side(info: EngineInfo) -> dict[str, Any]:
     }
 
 
-def _casts(judged: Judged) -> dict[str, Any] | None:
-    if judged.casts is None:
-        return None
+def _cast_text(one: Casts) -> str:
+    told = "not counted (--count-casts)"
+    if one.num_casts is not None:
+        told = f"{one.num_casts:,} ({one.num_saturated:,} values too large)"
+    if one.num_kept:
+        told += f", keys and values {one.num_kept:,} ({one.num_kept_last:,} at the largest code)"
+    return told
+
+
+def _casts(judged: Judged) -> dict[str, Any]:
     names = ("reference", "candidate")
     return {name: asdict(one) for name, one in zip(names, judged.casts, strict=True)}

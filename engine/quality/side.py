@@ -11,7 +11,7 @@ from engine.model.checkpoint import match_checkpoint
 from engine.model.config_file import read_config
 from engine.model.state import State
 from engine.open import open_engine
-from engine.quality.casts import CountedCasts
+from engine.quality.casts import CountedCasts, KeptCodes
 from engine.quality.forced import OnPassage
 from engine.settings.declared import Settings
 from engine.text.tokenizer import Tokenizer
@@ -49,10 +49,19 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Casts:
-    """Casts to e4m3 while texts were read, and values that did not fit."""
+    """Casts to e4m3 while texts were read, and values that did not fit; None was not counted.
 
-    num_casts: int
-    num_saturated: int
+    Attributes:
+        num_casts: of torch.
+        num_saturated: values that did not fit.
+        num_kept: keys and values that are kept as codes; 0 where they are kept in BF16.
+        num_kept_last: those with the largest code, among which are all that did not fit.
+    """
+
+    num_casts: int | None = None
+    num_saturated: int | None = None
+    num_kept: int = 0
+    num_kept_last: int = 0
 
 
 class Side:
@@ -68,7 +77,8 @@ class Side:
         self._engine = engine
         self._stop = stop
         self._count = count_casts
-        self.casts: Casts | None = None
+        self._kept = KeptCodes()
+        self.casts = Casts()
 
     @property
     def info(self) -> EngineInfo:
@@ -80,8 +90,18 @@ class Side:
         counted = CountedCasts() if self._count else None
         with counted or nullcontext():
             self._engine.warm_up(lambda machine, memory: run(machine, memory.state))
-        if counted is not None:
-            self.casts = Casts(counted.num_casts, counted.num_saturated)
+        of_torch = (counted.num_casts, counted.num_saturated) if counted else (None, None)
+        self.casts = Casts(*of_torch, self._kept.num_codes, self._kept.num_last)
+
+    def looking(self, state: State, on_passage: OnPassage) -> OnPassage:
+        """What is told after each passage, with a look at the codes that it left."""
+
+        def look(num_scored: int) -> object:
+            if state.kv.scales is not None:
+                self._kept.look_at(state)
+            return on_passage(num_scored)
+
+        return look
 
     def prompt_ids(self, question: str) -> tuple[int, ...]:
         """A question as a chat asks it, up to where the answer begins."""

@@ -11,7 +11,7 @@ from engine.errors import MemoryPlanError, RequestError
 from engine.model.config import ModelConfig
 from engine.model.footprint import weight_bytes
 from engine.model.memory import available_bytes
-from engine.model.streaming import STAGING_BYTES
+from engine.model.staging import STAGING_BYTES
 from engine.model.tensors import TensorSpec, expected_tensors
 from engine.profile import Formats
 from engine.quantize.clip import OFFSETS
@@ -31,12 +31,18 @@ it proposes changes speed and never text, and its bytes are read for every token
 SLACK_BYTES = 256 << 20
 """Workspaces of libraries, and what an allocator leaves unused between tensors."""
 
+PROCESS_BYTES = 288 << 20
+"""The program itself with its libraries, which is there before a run begins: 252 MB on a CPU."""
+
 FP32 = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Most bytes at a time: on the device, on the host beside it, and written to disk."""
+    """Most bytes at a time: on the device, on the host beside it, and written to disk.
+
+    The program's own, `PROCESS_BYTES`, are told with them, and not asked for again.
+    """
 
     device: int
     host: int
@@ -44,10 +50,13 @@ class Plan:
 
     def told(self, device: str) -> str:
         """The plan in a sentence."""
-        memory = f"{size_text(self.device + self.host)} of memory"
+        beside = self.host + PROCESS_BYTES
+        memory = f"{size_text(self.device + beside)} of memory"
         if device != "cpu":
-            memory = f"{size_text(self.device)} on the GPU and {size_text(self.host)} beside it"
-        return f"It takes at most {memory}, and {size_text(self.disk)} of disk."
+            memory = f"{size_text(self.device)} on the GPU and {size_text(beside)} beside it"
+        return (
+            f"It takes at most {memory}, the program among it, and {size_text(self.disk)} of disk."
+        )
 
 
 def plan_run(config: ModelConfig, method: str, num_tokens: int, sequence_tokens: int) -> Plan:

@@ -65,9 +65,9 @@ def read_part(checkpoint: Checkpoint, part: str, device: torch.device) -> dict[s
     Raises:
         CheckpointError: a file does not read.
     """
-    with WeightStream(checkpoint.num_bytes, None, None) as stream:
+    with WeightStream(checkpoint.num_bytes, device) as stream:
         return {
-            name: read_expanded(stream, name, one, device)
+            name: read_expanded(stream, name, one)
             for name, one in checkpoint.weights.items()
             if part_of(name) == part
         }

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import platformdirs
 
+from engine.settings.bias import parse_bias
 from engine.settings.registry import Setting, declared_settings, setting
 from engine.types import DRAFT_SHAPES, DRAFTERS, KV_FORMATS
 from kernels.common.round import MAX_ROWS
@@ -18,31 +19,46 @@ class ModelSettings:
     """Which weights are opened."""
 
     dir: Path | None = setting(
-        None, "folder of the checkpoint; empty looks in the Hugging Face cache, then the demo"
+        None,
+        "folder of the checkpoint; empty looks in the Hugging Face cache, then the demo",
+        computes=True,
     )
     base: Path | None = setting(
         None,
         "folder of the release that part files are laid over, when model.dir holds nothing but "
         "parts; empty takes the FP8 release of the Hugging Face cache",
+        computes=True,
     )
     profile: str | None = setting(
-        None, "weight profile; empty takes the one that fits the checkpoint"
+        None,
+        "weight profile; empty takes the one that fits the checkpoint",
+        computes=True,
     )
-    device: str = setting("auto", "where the model runs", choices=("auto", "cpu", "cuda"))
+    device: str = setting(
+        "auto",
+        "where the model runs",
+        choices=("auto", "cpu", "cuda"),
+        computes=True,
+    )
     threads: int = setting(
-        0, "CPU threads; 0 takes one for a small model, else the physical cores", bounds=(0, 1024)
+        0,
+        "CPU threads; 0 takes one for a small model, else the physical cores",
+        bounds=(0, 1024),
+        computes=True,
     )
     hold: str = setting(
         "bf16",
         "how 4- and 8-bit weights are held where no GPU's kernels read them: widened once, or as "
         "stored and widened anew for every product, in less memory and slower; changes no bit",
         choices=("bf16", "stored"),
+        computes=True,
     )
     kv: str | None = setting(
         None,
         "how keys and values are kept: bf16, or fp8, which halves what each token of context takes "
         "and reads and rounds both to 3 bits behind the point; empty takes the profile's",
         choices=KV_FORMATS,
+        computes=True,
     )
     context_tokens: int = setting(
         32768, "longest conversation held", unit="tokens", bounds=(64, 1_000_000)
@@ -72,8 +88,9 @@ class SamplingSettings:
         when="live",
     )  # fmt: skip
     logit_bias: str = setting(
-        "", "added to logits, as ID:NUMBER between commas, such as 11:-100,13:2.5", when="live"
-    )
+        "", "added to logits, as ID:NUMBER between commas, such as 11:-100,13:2.5", when="live",
+        check=parse_bias,
+    )  # fmt: skip
     max_tokens: int = setting(
         2048, "longest answer", unit="tokens", bounds=(1, 1_000_000), when="live"
     )
@@ -120,25 +137,31 @@ class KernelSettings:
         "the path on a GPU: skinny runs kernels over weights as stored, a round's rows together; "
         "reference runs row by row over BF16; auto takes skinny where it runs",
         choices=("auto", "skinny", "reference"),
+        computes=True,
     )
     graphs: bool = setting(
-        True, "launch a round as one captured graph, not kernel by kernel; changes no bit"
+        True,
+        "launch a round as one captured graph, not kernel by kernel; changes no bit",
+        computes=True,
     )
     commit_in_verify: bool = setting(
         True,
         "fold accepted rows into the state while the next round loads it, not in a pass of their "
         "own; changes no bit (the WY form of the delta rule would, and is not built)",
+        computes=True,
     )
     overlap: bool | None = setting(
         None,
         "start a kernel before the one before it ends (dependent launch); changes no bit; empty "
         "where it was measured to pay, on Hopper",
+        computes=True,
     )
     prefill: str = setting(
         "bf16",
         "what a prompt's chunks multiply: bf16 rows, or rows and 4-bit weights rounded to e4m3 for "
         "the FP8 tensor cores of a GPU, faster and less exact; answers are decoded as ever",
         choices=("bf16", "fp8"),
+        computes=True,
     )
 
 

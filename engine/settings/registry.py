@@ -29,6 +29,8 @@ def setting(
     bounds: tuple[float, float] | None = None,
     env: str = "",
     when: When = "start",
+    computes: bool = False,
+    check: Callable[[Any], object] | None = None,
 ) -> Any:  # noqa: ANN401  (the type of a setting stands in its annotation)
     """Declare a setting as a dataclass field.
 
@@ -40,9 +42,13 @@ def setting(
         bounds: inclusive limits of a number.
         env: environment name when it is not ``QWEN38_SECTION_NAME``.
         when: whether a change takes effect at the next start, session or at once.
+        computes: it says which weights are read or how the model computes over them, so that
+            ``qwen38 quality`` can compare two values of it.
+        check: raises `SettingsError` for a value that means nothing.
     """
     about = {"help": help, "unit": unit, "choices": choices, "bounds": bounds, "env": env}
-    return field(default=default, metadata={**about, "when": when})
+    about |= {"when": when, "computes": computes, "check": check}
+    return field(default=default, metadata=about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,8 @@ class Setting:
     bounds: tuple[float, float] | None
     env: str
     when: When
+    computes: bool
+    check: Callable[[Any], object] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,8 @@ def _flatten(section: str, declared: "Field[Any]", hint: object) -> Setting:
         bounds=about["bounds"],
         env=env,
         when=about["when"],
+        computes=about["computes"],
+        check=about["check"],
     )
 
 
@@ -121,6 +131,11 @@ def parse(one: Setting, raw: object, source: str) -> object:
         if not low <= value <= high:
             wanted = f"{plain_number(low)} to {plain_number(high)} {one.unit}".rstrip()
             raise SettingsError(f"{source}: '{one.name}' is {_shown(raw)}, expected {wanted}.")
+    if one.check is not None:
+        try:
+            one.check(value)
+        except SettingsError as problem:
+            raise SettingsError(f"{source}: {problem.message}", problem.mend) from None
     return value
 
 

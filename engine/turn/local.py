@@ -16,13 +16,22 @@ from engine.model.memory import LEAST_SNAPSHOTS
 from engine.profile import Drafting
 from engine.text.template import ChatTemplate, Thinking
 from engine.text.transcript import Prompt, Transcript
+from engine.turn.ahead import common_beginning, next_requests, read_ahead
 from engine.turn.check_request import check_prompt, check_request
 from engine.turn.machine import Machine
 from engine.turn.memory import Memory
 from engine.turn.reading import Past, last_read, read_how
 from engine.turn.release import give_back_memory
 from engine.turn.turn import Turn
-from engine.types import EngineInfo, Event, Message, NoticeRaised, Request, TurnEnded
+from engine.types import (
+    EngineInfo,
+    Event,
+    Message,
+    NoticeRaised,
+    PromptProgressed,
+    Request,
+    TurnEnded,
+)
 
 
 class LocalEngine:
@@ -90,6 +99,25 @@ class LocalEngine:
         finally:
             self._busy.release()
 
+    def read_ahead(
+        self, request: Request, stop: threading.Event
+    ) -> Iterator[PromptProgressed | NoticeRaised]:
+        """Read a conversation before its next message; see ``engine.types.ChatEngine``.
+
+        Raises:
+            RequestError: another one is being answered, the engine is closed, or the conversation
+                cannot be read.
+            TemplateError: the template refuses the conversation.
+            MemoryPlanError: there is no memory for it.
+            EngineError: the device failed; what is held is read anew then.
+        """
+        if not self._busy.acquire(blocking=False):
+            raise RequestError("The engine is still answering.", "Stop that answer first.")
+        try:
+            yield from self._read_ahead(request, stop)
+        finally:
+            self._busy.release()
+
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
         """Number of prompt tokens that ``messages`` render to.
 
@@ -137,11 +165,7 @@ class LocalEngine:
 
     def _answer(self, request: Request, stop: threading.Event) -> Iterator[Event]:
         began_s = time.perf_counter()
-        machine, memory = self._machine, self._memory
-        if machine is None or memory is None:
-            raise RequestError("The engine is closed.", "Open the model again.")
-        # torch keeps this number for each thread that calls it
-        torch.set_num_threads(machine.num_threads)
+        machine, memory = self._opened()
         check_request(request, machine.tokenizer.num_ids)
         drafter = resolve_drafter(
             request.drafter,
@@ -153,11 +177,7 @@ class LocalEngine:
         thinking = Thinking(request.thinking, request.effort)
         past = last_read(request) if request.exact_resume else None
         prompt = self._prompt(request, thinking, past)
-        config = machine.model.config
-        check_prompt(
-            prompt.ids, config.vocab_size, machine.max_context_tokens,
-            config.max_position_embeddings,
-        )  # fmt: skip
+        _check(prompt.ids, machine)
         reading, told = read_how(
             memory, prompt.ids, past, self._info.computes_as, self._goes_on(request)
         )
@@ -181,6 +201,32 @@ class LocalEngine:
         except BaseException:
             memory.spoil()
             raise
+
+    def _read_ahead(
+        self, request: Request, stop: threading.Event
+    ) -> Iterator[PromptProgressed | NoticeRaised]:
+        machine, memory = self._opened()
+        thinking = Thinking(request.thinking, request.effort)
+        past = last_read(request) if request.exact_resume else None
+        prompts = [self._prompt(one, thinking, past) for one in next_requests(request)]
+        ids = common_beginning([one.ids for one in prompts])
+        if past is not None and past.arithmetic == self._info.computes_as:
+            # where the next turn began to read, had the conversation never stopped
+            ids = ids[: past.num_recorded(ids)] or ids
+        _check(ids, machine)
+        reading, told = read_how(memory, ids, past, self._info.computes_as, self._goes_on(request))
+        if told:
+            yield NoticeRaised(told)
+        with closing(read_ahead(machine, memory, reading, stop)) as pieces:
+            yield from pieces
+
+    def _opened(self) -> tuple[Machine, Memory]:
+        """What a conversation is read with, by the thread that asks."""
+        if self._machine is None or self._memory is None:
+            raise RequestError("The engine is closed.", "Open the model again.")
+        # torch keeps this number for each thread that calls it
+        torch.set_num_threads(self._machine.num_threads)
+        return self._machine, self._memory
 
     def _on_shape(self, drafter: str, shape: str) -> str:
         """What is to say of a shape that was asked for; once, until it changes."""
@@ -226,6 +272,11 @@ class LocalEngine:
             return self._template.render(messages, thinking, prompt=prompt)
         except TemplateError:
             return ""
+
+
+def _check(ids: tuple[int, ...], machine: Machine) -> None:
+    config = machine.model.config
+    check_prompt(ids, config.vocab_size, machine.max_context_tokens, config.max_position_embeddings)
 
 
 def _with_answer(

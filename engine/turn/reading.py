@@ -43,6 +43,11 @@ class Past:
             kept.append(one)
         return tuple(kept)
 
+    def num_recorded(self, ids: Sequence[int]) -> int:
+        """Tokens of a prompt that those ranges cover."""
+        ranges = self.ranges_of(ids)
+        return ranges[-1].end if ranges else 0
+
 
 def last_read(request: Request) -> Past | None:
     """What the messages of a request say of how they were computed; None where they say nothing."""

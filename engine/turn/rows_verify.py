@@ -8,10 +8,11 @@ from itertools import cycle
 import torch
 
 from engine.draft.draft import Draft
+from engine.graph_classes import context_class
 from engine.model.kernel_model import KernelModel
 from engine.model.round_state import RoundState
-from engine.model.rows import RowsShape, context_class
-from engine.turn.clock import PhaseClock
+from engine.model.rows import RowsShape
+from engine.turn.clock import PhaseClock, clock_for
 from engine.turn.device_choice import DeviceChoice, Way
 from engine.turn.rows_round import PathRows, ResultPage, RowsRound
 from engine.turn.verify import Course, Launched
@@ -74,16 +75,36 @@ class RowsVerifier:
         self._way = Way(Method("greedy"))
         self._course: Course | None = None
 
+    def prepare(self, course: Course, num_rows: int, max_context: int) -> None:
+        """Run a round once, and keep its graph; see ``engine.turn.verify.Verifier``."""
+        shape = self._shape(num_rows, num_rows)._replace(max_context=max_context)
+        draft, clock = Draft.chain((0,) * (num_rows - 1)), clock_for(self._model.device)
+        launched = self._launch_as(shape, course, 0, draft, num_rows, clock, lasts=True)
+        launched.wait(lambda _token_id: False)
+
     def launch(
         self, course: Course, token_id: int, draft: Draft, room: int, clock: PhaseClock
     ) -> RowsRound:
         """Launch a round; see ``engine.turn.verify.Verifier``."""
+        num_rows = draft.plan.num_nodes
+        shape = self._shape(num_rows, course.state.length + num_rows)
+        return self._launch_as(shape, course, token_id, draft, room, clock)
+
+    def _launch_as(
+        self,
+        shape: RowsShape,
+        course: Course,
+        token_id: int,
+        draft: Draft,
+        room: int,
+        clock: PhaseClock,
+        *,
+        lasts: bool = False,
+    ) -> RowsRound:
         state = course.state
         assert isinstance(state, RoundState)
-        num_rows = draft.plan.num_nodes
-        state.kv.expect_room(state.length + num_rows)
+        state.kv.expect_room(state.length + shape.num_rows)
         self._way = way = self._choice.follow(course)
-        shape = self._shape(num_rows, state.length + num_rows)
         if course is not self._course:  # nothing of a state moves within a turn
             self._course = course
             self._graphs.serve(self._model.addresses(state))
@@ -91,7 +112,7 @@ class RowsVerifier:
             state.settle()
         state.begin((token_id, *draft.token_ids), draft.plan, room)
         launched = RowsRound(course, draft, room, clock, self._model.taps)
-        return self._run(launched, state, shape, way)
+        return self._run(launched, state, shape, way, lasts=lasts)
 
     def launch_behind(self, before: Launched) -> RowsRound | None:
         """Launch a round of one row behind a plain one; see ``engine.turn.verify.Verifier``.
@@ -158,10 +179,18 @@ class RowsVerifier:
         """Whether nothing may be pending: what is captured then stands for any round."""
         return self._graphs.lacks((shape, way)) or not self._launching.commit_in_verify
 
-    def _run(self, launched: RowsRound, state: RoundState, shape: RowsShape, way: Way) -> RowsRound:
+    def _run(
+        self,
+        launched: RowsRound,
+        state: RoundState,
+        shape: RowsShape,
+        way: Way,
+        *,
+        lasts: bool = False,
+    ) -> RowsRound:
         launched.clock.enter("verify")
         launch = partial(self._launch, state, shape, way)
-        self._graphs.run((shape, way), launch, f"a round of {shape.num_rows} rows")
+        self._graphs.run((shape, way), launch, f"a round of {shape.num_rows} rows", lasts=lasts)
         launched.clock.enter("accept")
         page = next(self._pages)
         page.fetch(self._result)  # first: the host waits for it

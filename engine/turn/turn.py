@@ -7,10 +7,10 @@ from collections.abc import Generator, Iterator
 from engine.draft.choose import DraftSources, make_drafter
 from engine.draft.draft import Draft
 from engine.draft.scripted import Truth, replayed
-from engine.errors import EngineError
 from engine.records import TurnRecord
 from engine.text.stream import TextStream
 from engine.turn.answer import Answer
+from engine.turn.failures import mid_turn_failures, sentence_of
 from engine.turn.machine import Machine, Reading
 from engine.turn.memory import Memory
 from engine.turn.prefill import read_prompt
@@ -18,12 +18,6 @@ from engine.turn.round_log import RoundLog
 from engine.turn.rounds import Round, Rounds
 from engine.turn.verify import Course
 from engine.types import Event, NoticeRaised, Request, TurnEnded
-from kernels.common.failures import failures
-
-
-def mid_turn_failures() -> tuple[type[Exception], ...]:
-    """What a device, a kernel or the model may raise."""
-    return EngineError, ArithmeticError, *failures()
 
 
 class Turn:
@@ -91,7 +85,7 @@ class Turn:
             yield from self._run_rounds(stop)
         except mid_turn_failures() as problem:
             answer.finish = "error"
-            self._error = _sentence(problem)
+            self._error = sentence_of(problem)
             self._memory.spoil()
             self._log.add_failed()
             yield from self._log.told()
@@ -302,11 +296,3 @@ class Turn:
             token_chars=tuple(answer.token_chars),
             logits=answer.logits,
         )
-
-
-def _sentence(problem: Exception) -> str:
-    """What went wrong, for a person; libraries' messages are cut at their first line."""
-    if isinstance(problem, EngineError):
-        return str(problem)
-    first_line = (str(problem).splitlines() or [""])[0]
-    return f"The engine failed: {first_line or type(problem).__name__}"

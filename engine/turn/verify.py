@@ -81,6 +81,16 @@ class Launched(Protocol):
 class Verifier(Protocol):
     """Computes the rows of rounds."""
 
+    def prepare(self, course: Course, num_rows: int, max_context: int) -> None:
+        """Run a round of a shape once, so that no answer waits for its launches to be made.
+
+        Args:
+            course: whose state is empty; it holds rows without a meaning afterwards.
+            num_rows: of the round.
+            max_context: positions that its launches provide for, a power of two.
+        """
+        ...
+
     def launch(
         self, course: Course, token_id: int, draft: Draft, room: int, clock: PhaseClock
     ) -> Launched:
@@ -136,6 +146,9 @@ class RowWalk:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+
+    def prepare(self, course: Course, num_rows: int, max_context: int) -> None:
+        """Nothing outlives a walk; see ``Verifier``."""
 
     def launch(
         self,

@@ -6,6 +6,8 @@ where one mask, after at most one multiplication, brings them to the places of a
 (skinny.cu, `decode_e2m1`). Nine operations decode a word, where the stored order takes 13 to 16.
 """
 
+from functools import cache
+
 import torch
 
 PLACES = ((15, 9), (12, 6), (14, 3), (13, 0))
@@ -25,17 +27,23 @@ def spread_words(codes: torch.Tensor) -> torch.Tensor:
         uint8 [N, B]: new memory.
     """
     out = torch.empty_like(codes)
+    tables = _byte_tables().to(codes.device)
     for part, into in zip(codes.split(ROWS_AT_A_TIME), out.split(ROWS_AT_A_TIME), strict=True):
-        halves = torch.zeros((*part.shape[:1], part.shape[1] // 4, 2), dtype=torch.int32)
-        halves = halves.to(part.device)
-        quads = part.view(part.shape[0], -1, 4)
-        for place, (sign, magnitude) in enumerate(PLACES):
-            byte = quads[..., place].int()
-            for half, nibble in enumerate((byte & 15, byte >> 4)):
-                halves[..., half] |= (nibble >> 3 << sign) | ((nibble & 7) << magnitude)
-        halves -= (halves & 0x8000) << 1  # the bits of 16 unsigned ones as a signed number
-        into.copy_(halves.short().view(torch.uint8).view(part.shape))
+        words = into.view(torch.int32).zero_()
+        for table, bytes_there in zip(tables, part.view(-1, 4).unbind(1), strict=True):
+            words |= table.index_select(0, bytes_there.int()).view(words.shape)
     return out
+
+
+@cache
+def _byte_tables() -> torch.Tensor:
+    """The bits of a spread word by byte of a stored one and its value: int32 [4, 256]."""
+    halves = torch.zeros((4, 256, 2), dtype=torch.int32)
+    value = torch.arange(256, dtype=torch.int32)
+    for place, (sign, magnitude) in enumerate(PLACES):
+        for half, nibble in enumerate((value & 15, value >> 4)):
+            halves[place, :, half] = (nibble >> 3 << sign) | ((nibble & 7) << magnitude)
+    return halves[..., 0] | halves[..., 1] << 16
 
 
 def gather_words(codes: torch.Tensor) -> torch.Tensor:

@@ -183,8 +183,10 @@ def test_profiles(qwen38):
     shown = qwen38("profiles", "show", "fp8").stdout.decode()
     assert "fp8_block" in shown
     assert "Qwen/Qwen3.8-27B-FP8" in shown
+    assert "12, 16, 24, 32 rows behind up to 1,024, 2,048, 4,096 tokens, chunks of 64," in shown
     table = json.loads(qwen38("profiles", "show", "fp8", "--json").stdout)
     assert 25e9 < table["stored_bytes"] < 35e9
+    assert table["graphs"]["context_tokens"] == [1024, 2048, 4096]
     assert table["most_tok_s"] == table["read_gb_s"] * 1e9 / table["early_round_bytes"]
     done = qwen38("profiles", "show", "fp9")
     assert done.returncode == 2

@@ -102,7 +102,17 @@ def test_profiles_alone_make_a_candidate_of_the_same_files(qwen38, folders):
         (("--candidate", ".", "--json", "/no/such/folder/x"), 2, b"does not exist"),
         (("--candidate-profile", "nvpf4"), 2, b"Did you mean 'nvfp4'?"),
         (("--candidate-set", "kernels.prefill=fp9"), 2, b"kernels.prefill"),
-        (("--candidate-profile", "demo", "--text", "/no/such/text"), 2, b"does not read"),
+        (("--candidate-set", "chat.theem=light"), 2, b"Did you mean 'chat.theme'?"),
+        (("--candidate-set", "chat.theme=light"), 2, b"can be compared: model.dir, "),
+        (
+            ("--candidate-profile", "demo-fp8", "--candidate-set", "sampling.seed=1"),
+            2,
+            b"nothing to compare",
+        ),
+        (("--candidate-set", "model.kv=bf16"), 2, b"'model.kv' is 'bf16' on both sides"),
+        (("--candidate-profile", "demo"), 2, b"The profile is 'demo' on both sides"),
+        (("--candidate-set", "kernels.prefill=fp8", "--device", "cpu"), 2, b"On a CPU no kernel"),
+        (("--candidate-profile", "demo-fp8", "--text", "/no/such/text"), 2, b"does not read"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_loaded(qwen38, arguments, code, said):

@@ -1,5 +1,6 @@
 """A conversation that goes on in another process has the bits of one that never stopped."""
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -88,6 +89,27 @@ def test_a_resumed_conversation_has_the_bits_of_an_uninterrupted_one(
         torch.equal(resumed.engine._memory.state.recurrent, whole.engine._memory.state.recurrent)
         or type(model).__name__ != "Model"
     )  # rounds leave rows pending
+
+
+@pytest.mark.parametrize("drafter", ["off", "mtp"])
+def test_one_that_is_read_ahead_has_the_same_bits(model, folder, tmp_path, drafter):
+    options = {"sampling": SAMPLINGS["greedy"], "max_tokens": 9, "keep_logits": True}
+    options["drafter"] = drafter
+    store = SessionStore(tmp_path)
+    whole, broken = (Talk(model, folder, store.create("fake", "demo", "")) for _ in range(2))
+    for question in QUESTIONS[:2]:
+        whole.ask(question, **options)
+        broken.ask(question, **options)
+    wanted, _ = whole.ask(QUESTIONS[2], **options)
+    resumed = Talk(model, folder, reopened(broken.session, tmp_path))
+    before = Request(messages=resumed.session.request_messages())
+    told, *_, last = resumed.engine.read_ahead(before, threading.Event())
+    assert "exactly as it was computed" in told.text
+    got, notices = resumed.ask(QUESTIONS[2], **options)
+    assert notices == []
+    assert got.reused_tokens == last.num_total == wanted.reused_tokens
+    assert (got.token_ids, got.ranges) == (wanted.token_ids, wanted.ranges)
+    assert torch.equal(got.logits, wanted.logits)
 
 
 def test_a_fast_resume_reads_everything_as_a_prompt(model, folder, tmp_path):

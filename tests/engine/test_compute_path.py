@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -12,23 +13,27 @@ from engine import compute_path
 from engine import open as opening
 from engine.bench import round as bench
 from engine.compute_path import ComputePath, KernelError, choose_compute_path, describe_paths
-from engine.errors import CheckpointError, SettingsError
+from engine.errors import CancelledError, CheckpointError, SettingsError
 from engine.fit import need_of
+from engine.graph_classes import GraphClasses
 from engine.locate import Choice, choose
 from engine.model.config import SHAPE_DEMO
 from engine.model.footprint import weight_bytes
 from engine.model.packing import Launching
 from engine.model.random import random_model
+from engine.model.serving_memory import GRAPH_LAYER_BYTES
 from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings, ModelSettings, Settings
 from engine.settings.load import load_settings
 from engine.turn.memory import Memory
 from engine.types import Message, NoticeRaised, Request, Sampling
-from engine.warm_up import run_rounds, warm_up
+from engine.warm_up import read_chunks, run_rounds, warm_up
 from kernels.common.nvrtc import CompileError
 from tests.engine.model.checkpoints import TINY, write_checkpoint
 from tests.fakes.model import run, write_text_files
 
+ROUNDS = partial(run_rounds, classes=GraphClasses(), sampling=Sampling())
+ALL = partial(warm_up, classes=GraphClasses(), sampling=Sampling())
 PACKED = ComputePath(Launching((9, 0)))
 PROFILES = load_profiles()
 
@@ -128,14 +133,14 @@ def test_a_refused_launch_is_a_sentence(monkeypatch, raised):
 
     monkeypatch.setattr(model, "step", refuse)
     with pytest.raises(KernelError, match="do not run here: launch of .* CUDA_ERROR_X.* check"):
-        warm_up(SimpleNamespace(model=model), Memory(model, 64, 0))
+        warm_up(SimpleNamespace(model=model), Memory(model, 64, 0), GraphClasses(), Sampling())
 
 
 def test_warm_rounds_leave_an_empty_conversation(packed_engine):
     engine = packed_engine
-    engine.warm_up(run_rounds)
+    engine.warm_up(ROUNDS)
     cold = run(engine, HELLO)[-1].record
-    engine.warm_up(run_rounds)
+    engine.warm_up(ROUNDS)
     assert run(engine, HELLO)[-1].record.token_ids == cold.token_ids
     assert cold.reused_tokens == 0
 
@@ -155,14 +160,80 @@ def test_graphs_of_the_warm_up_serve_the_first_answer(packed_engine, monkeypatch
         monkeypatch.setattr(graphs, "_captures", True)
         monkeypatch.setattr(graphs, "_capture", Recorded)
     if is_warm:
-        engine.warm_up(run_rounds)
-        engine.warm_up(warm_up)
+        engine.warm_up(ROUNDS)
+        engine.warm_up(ALL)
     sampling = replace(machine.model.default_sampling, seed=2)
     request = replace(HELLO, drafter="mtp", sampling=sampling, ignore_stop_ids=True, max_tokens=9)
     notices = [one.text for one in run(engine, request) if isinstance(one, NoticeRaised)]
     captured = [one for one in notices if "captured as graphs" in one]
     assert any("a call of the MTP head" in one for one in captured) is not is_warm
     assert any("a round of 4 rows" in one for one in captured) is not is_warm
+
+
+@pytest.mark.parametrize(
+    ("named", "rounds", "chunks"),
+    [
+        (GraphClasses((1, 4), (1024,), (64,)), {(1, 1024), (4, 1024)}, {64}),
+        (GraphClasses((2,), (1024, 2048), ()), {(2, 1024), (2, 2048)}, set()),
+        (GraphClasses((2,), (), ()), set(), set()),
+    ],
+)
+def test_what_a_profile_names_is_captured_and_nothing_else(
+    packed_engine, monkeypatch, named, rounds, chunks
+):
+    engine, told = packed_engine, []
+    machine = engine._machine
+    caches = machine.verifier._graphs, machine.model._chunk_graphs, machine.model.mtp._graphs
+    for graphs in caches:
+        monkeypatch.setattr(graphs, "_captures", True)
+        monkeypatch.setattr(graphs, "_capture", Recorded)
+    engine.warm_up(partial(run_rounds, classes=named, sampling=Sampling(), tell=told.append))
+    engine.warm_up(lambda machine, memory: read_chunks(machine.model, memory, named.chunk_rows))
+    engine.warm_up(partial(warm_up, classes=named, sampling=Sampling()))
+    of_rounds, of_chunks, of_drafts = (set(one._graphs) for one in caches)
+    assert {(shape.num_rows, shape.max_context) for shape, _ in of_rounds} == rounds
+    assert {num_rows for num_rows, _ in of_chunks} == chunks
+    contexts = {one for one in named.context_tokens if one <= 1024}  # the model holds 256 tokens
+    drafts = {(one, context) for one in range(1, 8) for context in contexts}
+    assert {key[1:] for key in of_drafts if key[0] == "draft"} == drafts
+    assert told[-1:] == [f"rounds are captured, {len(rounds)} of {len(rounds)}"][: len(rounds)]
+
+
+@pytest.mark.parametrize(
+    ("sampling", "choice"), [(Sampling(temperature=0.0), "greedy"), (Sampling(top_k=7), "top")]
+)
+def test_rounds_are_captured_as_the_settings_draw(packed_engine, monkeypatch, sampling, choice):
+    verifier = packed_engine._machine.verifier
+    monkeypatch.setattr(verifier._graphs, "_captures", True)
+    monkeypatch.setattr(verifier._graphs, "_capture", Recorded)
+    packed_engine.warm_up(partial(run_rounds, classes=GraphClasses((1,)), sampling=sampling))
+    assert {way.method.choice for _, way in verifier._graphs._graphs} == {choice}
+
+
+def test_a_load_that_is_stopped_ends_between_two_captures(packed_engine):
+    told = []
+
+    def stop(what):
+        told.append(what)
+        raise CancelledError("stopped")
+
+    for step in (run_rounds, warm_up):
+        told.clear()
+        with pytest.raises(CancelledError):
+            packed_engine.warm_up(
+                partial(step, classes=GraphClasses(), sampling=Sampling(), tell=stop)
+            )
+        assert len(told) == 1
+
+
+def test_a_profile_of_more_graphs_needs_more_memory():
+    nvfp4 = PROFILES["nvfp4"]
+    nvfp4 = replace(nvfp4, graphs=GraphClasses())
+    more = replace(nvfp4, graphs=GraphClasses(context_tokens=(1024, 2048, 4096)))
+    few, many = (need_of(one, 32768, packed=True) for one in (nvfp4, more))
+    assert many.total_bytes - few.total_bytes == 24 * 64 * GRAPH_LAYER_BYTES
+    assert need_of(more, 1024, packed=True) == need_of(nvfp4, 1024, packed=True)
+    assert need_of(more, 32768, packed=False) == need_of(nvfp4, 32768, packed=False)
 
 
 HELLO = Request(messages=(Message("user", "hello"),), sampling=Sampling(seed=1), max_tokens=6)

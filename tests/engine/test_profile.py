@@ -1,10 +1,12 @@
 """Profiles are data: unknown keys and values are refused with the nearest name."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from engine.errors import ProfileError
+from engine.graph_classes import GraphClasses
 from engine.profile import get_profile, load_profiles, read_profile
 from engine.settings.declared import KNOWN
 from engine.settings.registry import parse
@@ -46,6 +48,15 @@ def test_a_profile_of_ones_own_is_found(tmp_path):
     assert load_profiles(tmp_path)["mine"].repositories == ("a/b",)
 
 
+def test_a_profile_says_what_is_captured_while_it_opens(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD)
+    assert read_profile(path).graphs == GraphClasses()
+    path.write_text(f"{GOOD}\n[graphs]\nrows = [1, 4]\ncontext_tokens = []\n")
+    assert read_profile(path).graphs == GraphClasses((1, 4), ())
+    assert all("[graphs]" in Path(one.path).read_text() for one in load_profiles().values())
+
+
 def test_two_profiles_of_one_name_are_refused(tmp_path):
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles" / "fp8.toml").write_text(GOOD)
@@ -70,6 +81,16 @@ def test_two_profiles_of_one_name_are_refused(tmp_path):
         ('title = "Mine"', f"title = {'[' * 5000}", "nested too deep"),
         ("[kv]", "[settings.draft]\ndrafterr = 1\n[kv]", "'draft.drafterr'.*'draft.drafter'"),
         ("[kv]", "[settings.draft]\ntokens = 99\n[kv]", "'draft.tokens' is 99"),
+        ("[kv]", "[graphs]\nrow = [1]\n[kv]", "no key 'graphs.row'.*Did you mean 'rows'"),
+        ("[kv]", "[graphs]\nrows = [1, 33]\n[kv]", "'graphs.rows' is .1, 33.*mean 32"),
+        ("[kv]", "[graphs]\nrows = [0]\n[kv]", "'graphs.rows'.*among 1, 2 ... 32.*mean 1"),
+        ("[kv]", "[graphs]\nrows = [4, 2]\n[kv]", "'graphs.rows'.*rising"),
+        ("[kv]", "[graphs]\nrows = [2, 2]\n[kv]", "'graphs.rows'.*rising"),
+        ("[kv]", "[graphs]\nrows = 4\n[kv]", "'graphs.rows' is 4, expected a list"),
+        ("[kv]", "[graphs]\nrows = [true]\n[kv]", "'graphs.rows'.*numbers among"),
+        ("[kv]", "[graphs]\ncontext_tokens = [3000]\n[kv]", "'graphs.context_tokens'.*mean 2048"),
+        ("[kv]", "[graphs]\nchunk_rows = [100]\n[kv]", "'graphs.chunk_rows'.*mean 128"),
+        ('title = "Mine"', 'graphs = [1]\ntitle = "Mine"', r"a table \[graphs\]"),
         ("[kv]", "[settings]\nseed = 1\n[kv]", r"settings.seed.*a table \[settings.seed\]"),
     ],
 )

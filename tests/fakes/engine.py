@@ -63,7 +63,8 @@ class Script:
 class ScriptedEngine:
     """Answers request ``n`` with script ``n``, the last one for ever after.
 
-    ``requests`` keeps what was asked, for the tests to look at. ``measured`` are the bandwidths
+    ``requests`` keeps what was asked, for the tests to look at, ``ahead`` what was read before the
+    next message, in ``ahead_steps`` of ``ahead_step_s`` each. ``measured`` are the bandwidths
     that are measured in pauses, one after the other.
     """
 
@@ -71,6 +72,10 @@ class ScriptedEngine:
     info: EngineInfo = INFO
     requests: list[Request] = field(default_factory=list)
     is_closed: bool = False
+    ahead: list[Request] = field(default_factory=list)
+    ahead_steps: int = 1
+    ahead_step_s: float = 0.0
+    ahead_fails: Exception | None = None
     measured: list[float] = field(default_factory=list)
 
     def generate(self, request: Request, stop: threading.Event) -> Iterator[Event]:
@@ -79,6 +84,19 @@ class ScriptedEngine:
         if script.refuses is not None:
             raise script.refuses
         return _Turn(script, request, self.count_tokens(request.messages), stop).events()
+
+    def read_ahead(self, request: Request, stop: threading.Event) -> Iterator[Event]:
+        self.ahead.append(request)
+        num = self.count_tokens(request.messages)
+        for step in range(1, self.ahead_steps + 1):
+            end = time.monotonic() + self.ahead_step_s
+            while not stop.is_set() and (left := end - time.monotonic()) > 0:
+                time.sleep(min(left, 0.005))
+            if stop.is_set():
+                return
+            yield PromptProgressed(num * step // self.ahead_steps, num, 0, 1000.0)
+        if self.ahead_fails is not None:
+            raise self.ahead_fails
 
     def count_tokens(self, messages: tuple[Message, ...]) -> int:
         return sum(len(one.content.split()) + 4 for one in messages)

@@ -32,6 +32,8 @@ class Load:
     go: threading.Event = field(default_factory=threading.Event)
     begun: int = 0
     engines: list[ScriptedEngine] = field(default_factory=list)
+    ahead: dict = field(default_factory=dict)
+    """How its engine reads a conversation ahead: fields of `ScriptedEngine`."""
 
 
 @dataclass
@@ -74,7 +76,7 @@ class FakeMenu:
                 load.go.wait(0.005)
             if load.fails:
                 raise CheckpointError(load.fails, "Download it again.")
-            engine = ScriptedEngine([load.script], info)
+            engine = ScriptedEngine([load.script], info, **load.ahead)
             load.engines.append(engine)
             return engine
 

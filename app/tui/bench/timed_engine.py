@@ -99,6 +99,11 @@ class TimedEngine:
     def close(self) -> None:
         """Nothing to free."""
 
+    def read_ahead(self, request: Request, stop: threading.Event) -> Iterator[PromptProgressed]:
+        """Nothing is read."""
+        del request, stop
+        yield from ()
+
     def generate(self, request: Request, stop: threading.Event) -> Iterator[Event]:
         """Say the text."""
         num_prompt = self.count_tokens(request.messages)

@@ -52,7 +52,7 @@ class ProfileScreen(ModalScreen[str | None]):
                 "Up / Down",
                 "look at a profile: what it needs, and what to do about missing files",
             ),
-            ("Enter", "open it; the conversation is kept, and Esc gives the load up"),
+            ("Enter", "open it; the conversation is kept and read again; Esc gives up"),
             ("PgUp / PgDn", "scroll the text below the list"),
             ("tok/s", "read bandwidth / bytes of a round, or what was timed on such a GPU"),
             ("Esc", "close"),

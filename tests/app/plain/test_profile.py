@@ -1,8 +1,14 @@
 """/profile in the plain chat."""
 
+import os
+import signal
+import threading
+import time
+
 import pytest
 
 from app.plain.chat import talk
+from engine.errors import RequestError
 from tests.app.plain.test_plain import ListReader, state  # noqa: F401  (a fixture)
 from tests.fakes.engine import Script
 from tests.fakes.profiles import FakeMenu, Load
@@ -16,10 +22,37 @@ def test_profiles_are_lines_and_another_one_answers_on(state, capfd):  # noqa: F
     assert "fp8: 30.0 GB on disk" in said
     assert "bf16: 55.0 GB" in said
     assert "missing. Give a checkpoint" in said
-    assert "profile fp8, is loaded. The conversation is read again" in said
+    assert "profile fp8, is loaded." in said
     assert out == "four bits\neight bits\n"
     sent = now.engine.requests[0].messages
     assert [one.content for one in sent] == ["hello", "four bits", "again"]
+    (ahead,) = now.engine.ahead
+    assert [one.content for one in ahead.messages] == ["hello", "four bits"]
+
+
+def test_ctrl_c_leaves_the_reading_for_the_next_message(state, capfd):  # noqa: F811
+    fp8 = Load(script=Script(answer="eight bits"), ahead={"ahead_steps": 500, "ahead_step_s": 0.02})
+    now = state(Script(answer="four bits"), profiles=FakeMenu({"nvfp4": Load(), "fp8": fp8}))
+
+    def interrupt():
+        while not (fp8.engines and fp8.engines[0].ahead):
+            time.sleep(0.005)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    talk(now, ListReader("hello", "/profile fp8", "again", "/quit"))
+    out, said = capfd.readouterr()
+    assert "The rest is read with the next message." in said
+    assert out == "four bits\neight bits\n"
+
+
+def test_what_cannot_be_read_ahead_is_said(state, capfd):  # noqa: F811
+    fp8 = Load(ahead={"ahead_fails": RequestError("It has 9 tokens.", "Begin anew.")})
+    now = state(Script(answer="four bits"), profiles=FakeMenu({"nvfp4": Load(), "fp8": fp8}))
+    talk(now, ListReader("hello", "/profile fp8", "again", "/quit"))
+    out, said = capfd.readouterr()
+    assert "Request: It has 9 tokens. Begin anew." in said
+    assert out.startswith("four bits\nA volcano")
 
 
 @pytest.mark.parametrize("beside", [True, False])

@@ -144,3 +144,13 @@ def test_every_row_is_a_setting_that_changes_at_once(name):
     words = choices_of(KNOWN[name])
     assert set(words) <= {*KNOWN[name].choices, "on", "off", ""}
     assert set(DRAFTER_CHOICES) <= set(KNOWN["draft.drafter"].choices)
+
+
+async def test_a_bias_that_does_not_read_is_refused_and_the_chat_goes_on(seat):
+    async with seat(Script(answer="still here")) as s:
+        await s.idle()
+        await s.send("/set logit_bias 5:1,x")
+        assert "holds 'x', expected ID:NUMBER" in " ".join(s.text.split())
+        assert s.app._live.settings.sampling.logit_bias == ""
+        await s.send("hello")
+        await s.until(lambda: "still here" in s.text)

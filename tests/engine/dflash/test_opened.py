@@ -4,12 +4,14 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
 from engine.compute_path import ComputePath
 from engine.errors import CheckpointError, RequestError
+from engine.graph_classes import GraphClasses
 from engine.locate import choose
 from engine.model.packing import Launching
 from engine.open import open_engine
@@ -94,8 +96,8 @@ def test_what_warms_up_on_a_gpu_leaves_an_empty_conversation(folder):
     launched: list = []
     graphs = machine.dflash.drafter._graphs
     run_before = graphs.run
-    graphs.run = lambda key, *rest: (launched.append(key), run_before(key, *rest))
-    engine.warm_up(warm_up)
+    graphs.run = lambda key, *rest, **how: (launched.append(key), run_before(key, *rest, **how))
+    engine.warm_up(partial(warm_up, classes=GraphClasses(), sampling=Sampling()))
     fills = {key for key in launched if key[0] == "fill"}
     assert fills == {("fill", one) for one in range(1, 33)}
     assert [key for key in launched if key[0] == "block"] == [("block", 256)]

@@ -50,6 +50,15 @@ class Maker:
             f"{module}.input_global_scale": torch.tensor([300.0]),
         }
 
+    def block_fp8(self, module: str, shape: tuple[int, int]) -> Tensors:
+        """Qwen's FP8 releases: ``weight_scale_inv`` BF16 a block of 128 x 128, which multiplies."""
+        size = tuple(-(-one // 128) for one in shape)
+        scales = torch.rand(size, generator=self._generator) + 0.5
+        return {
+            f"{module}.weight": self._codes(shape),
+            f"{module}.weight_scale_inv": (scales / 96 * shape[1] ** -0.5).bfloat16(),
+        }
+
     def row_fp8(self, module: str, shape: tuple[int, int]) -> Tensors:
         """compressed-tensors ``float-quantized`` by channel: ``weight_scale`` BF16 [N, 1]."""
         scales = torch.rand((shape[0], 1), generator=self._generator) + 0.5
@@ -109,7 +118,19 @@ def _rows(make: Maker, name: str, part: str) -> Make | None:
     return make.row_fp8
 
 
+def _qwen_fp8(make: Maker, name: str, part: str) -> Make | None:
+    """Qwen's FP8 release: every projection in blocks, a BF16 head."""
+    return make.block_fp8 if part != "head" and name != "mtp.fc.weight" else None
+
+
+def _plain(make: Maker, name: str, part: str) -> Make | None:
+    """Qwen's BF16 release."""
+    return None
+
+
 CHOICES: dict[str, Choose] = {
+    "qwen bf16": _plain,
+    "qwen fp8": _qwen_fp8,
     "modelopt": _modelopt,
     "compressed": _compressed,
     "nvfp4": _whole_nvfp4,
@@ -170,8 +191,9 @@ def meaning(tensors: Tensors, short: str) -> torch.Tensor:
         if "weight_global_scale" in found:
             return values / found["weight_global_scale"].double()
         return values * found["weight_scale_2"].double()
-    return (
-        codes.double() * found["weight_scale"].double()
-        if "weight_scale" in found
-        else (codes.double())
-    )
+    if "weight_scale_inv" in found:
+        scales = found["weight_scale_inv"].double().repeat_interleave(128, 0)
+        scales = scales.repeat_interleave(128, 1)[: codes.shape[0], : codes.shape[1]]
+        return codes.double() * scales
+    scales = found.get("weight_scale", torch.ones(()))
+    return codes.double() * scales.double()

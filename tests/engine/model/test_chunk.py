@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from engine.graph_classes import CHUNK_ROWS
 from engine.model import kernel_model
-from engine.model.chunk import CHUNK_TOKENS_ON_KERNELS, NUM_ROWS, num_rows_for
+from engine.model.chunk import CHUNK_TOKENS_ON_KERNELS, num_rows_for
 from engine.model.config import SHAPE_DEMO
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
@@ -25,8 +26,8 @@ def model(request):
 def test_a_chunk_has_the_fewest_rows_that_are_captured():
     sizes = {one: num_rows_for(one) for one in (1, 64, 65, 130, 256, 257, 700, 1024)}
     assert sizes == {1: 64, 64: 64, 65: 128, 130: 192, 256: 256, 257: 384, 700: 768, 1024: 1024}
-    assert NUM_ROWS[-1] == CHUNK_TOKENS_ON_KERNELS
-    assert all(one % 64 == 0 for one in NUM_ROWS)
+    assert CHUNK_ROWS[-1] == CHUNK_TOKENS_ON_KERNELS
+    assert all(one % 64 == 0 for one in CHUNK_ROWS)
 
 
 def test_padding_leaves_no_trace_in_the_state(model, monkeypatch):

@@ -10,7 +10,7 @@ from engine.model.checkpoint import Checkpoint, open_checkpoint
 from engine.model.config_file import read_config
 from engine.model.footprint import workspace_bytes
 from engine.model.loading import load_model
-from engine.model.matrix import E4m3Row, Matrix, Nvfp4, bytes_of, expanded
+from engine.model.matrix import E4m3Row, Fp8Block, Matrix, Nvfp4, bytes_of, expanded
 from engine.model.memory import plan_memory
 from engine.model.packed import Member, Packed
 from engine.model.packing import Launching, Packer
@@ -108,10 +108,14 @@ def test_codes_and_scales_are_held_with_the_files_bytes(tmp_path, layout):
     held = matrices_of(load_model(write_layout(tmp_path / "model", layout), expand=False))
     for name, matrix in held.items():
         module = on_disk(name).removesuffix(".weight")
-        if not isinstance(matrix, Nvfp4 | E4m3Row):
+        if not isinstance(matrix, Nvfp4 | E4m3Row | Fp8Block):
             assert torch.equal(matrix, tensors[f"{module}.weight"])
             continue
         codes = tensors.get(f"{module}.weight", tensors.get(f"{module}.weight_packed"))
+        if isinstance(matrix, Fp8Block):
+            assert torch.equal(matrix.codes.view(torch.uint8), codes.view(torch.uint8))
+            assert torch.equal(matrix.scales.float(), tensors[f"{module}.weight_scale_inv"].float())
+            continue
         scales = tensors[f"{module}.weight_scale"]
         assert torch.equal(matrix.codes.view(torch.uint8), codes.view(torch.uint8))
         if isinstance(matrix, E4m3Row):
@@ -134,7 +138,7 @@ def test_a_divisor_is_inverted_and_a_multiplier_is_not(tmp_path):
 def test_pieces_smaller_than_a_matrix_give_the_same_bits(tmp_path, monkeypatch, layout):
     folder = write_layout(tmp_path / "model", layout)
     whole = matrices_of(load_model(folder))
-    monkeypatch.setattr(reading, "STAGING_BYTES", 1000)
+    monkeypatch.setattr(reading, "PIECE_BYTES", 1000)
     pieces = matrices_of(load_model(folder))
     assert all(different_bits(whole[name], pieces[name], "NK") is None for name in whole)
 

@@ -109,7 +109,7 @@ def test_wider_matrices_are_rounded_and_fp32_vectors_are_kept(tmp_path, dtype):
 def test_pieces_smaller_than_a_tensor_give_the_same_bits(tmp_path, monkeypatch):
     folder = write_checkpoint(tmp_path / "fp8", fp8=True)
     whole = load_model(folder)
-    monkeypatch.setattr(reading, "STAGING_BYTES", 1000)
+    monkeypatch.setattr(reading, "PIECE_BYTES", 1000)
     pieces = load_model(folder)
     hidden = [m.prefill(list(range(80)), m.new_state(128)) for m in (whole, pieces)]
     assert different_bits(hidden[0], hidden[1], "TD") is None
@@ -118,7 +118,7 @@ def test_pieces_smaller_than_a_tensor_give_the_same_bits(tmp_path, monkeypatch):
 @pytest.mark.parametrize("expand", [True, False])
 @pytest.mark.parametrize("byte", [0x7F, 0xFF])
 def test_a_code_that_is_no_number_is_refused_with_its_place(tmp_path, monkeypatch, expand, byte):
-    monkeypatch.setattr(reading, "STAGING_BYTES", 128 * 64)
+    monkeypatch.setattr(reading, "PIECE_BYTES", 128 * 64)
     config = replace(TINY, intermediate_size=300)
     tensors = random_tensors(config, fp8=True)
     name = "model.language_model.layers.1.mlp.up_proj.weight"

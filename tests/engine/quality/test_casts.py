@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from engine.quality.casts import CountedCasts
+from engine.model.config import SHAPE_DEMO
+from engine.model.state import State
+from engine.quality.casts import CountedCasts, KeptCodes
+from kernels.attention.kv_codes import KvScales, to_codes
 from kernels.linear.pack import pack_fp8_block
 from kernels.linear.prefill_fp8 import fp8_prefill_linear
 
@@ -35,3 +38,29 @@ def test_a_cast_behind_its_scale_saturates_nowhere():
         fp8_prefill_linear(x, weight)
     assert counted.num_casts > 0
     assert counted.num_saturated == 0
+
+
+@pytest.mark.parametrize("inference", [True, False])
+def test_what_is_cut_before_its_cast_did_not_fit(inference: bool):
+    x = torch.tensor([1.0, 224.0, 460.0, -1024.0, float("inf")]).bfloat16()
+    with torch.inference_mode(inference), CountedCasts() as counted:
+        to_codes(x, torch.tensor(1.0))
+        x.clamp(-3.0, 3.0).clamp(max=2.0)  # not before a cast
+    assert counted.num_casts == 1
+    # 1024 and what is not finite at the cut; the cast itself sees the latter's NaN
+    assert counted.num_saturated == 3
+
+
+def test_codes_that_are_kept_are_looked_at_as_far_as_the_conversation_goes():
+    ones = torch.ones(SHAPE_DEMO.num_attention_layers, SHAPE_DEMO.num_kv_heads)
+    state = State(SHAPE_DEMO, 8, torch.device("cpu"), KvScales(ones, ones))
+    values = torch.ones(state.kv.keys.shape).bfloat16()
+    values[0, 0, :, 0] = 1e4
+    values[0, 0, :, 1] = -1e4
+    state.kv.keys.copy_(to_codes(values, torch.tensor(1.0)))
+    state.kv.values.copy_(to_codes(torch.ones_like(values), torch.tensor(1.0)))
+    state.length = 3
+    kept = KeptCodes()
+    kept.look_at(state)
+    per_token = 2 * SHAPE_DEMO.num_attention_layers * SHAPE_DEMO.kv_dim
+    assert (kept.num_codes, kept.num_last) == (3 * per_token, 2 * 3)

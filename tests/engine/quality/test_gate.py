@@ -15,7 +15,7 @@ import torch
 from engine.errors import CancelledError, CheckpointError, RequestError
 from engine.locate import Choice
 from engine.model import decoder
-from engine.profile import load_profiles
+from engine.profile import load_profiles, profile_folder
 from engine.quality import gate
 from engine.quality.gate import judge
 from engine.quality.interval import Interval
@@ -100,6 +100,21 @@ def test_one_model_is_gone_before_the_next_is_there(folders, monkeypatch):
     monkeypatch.setattr(decoder.Model, "__init__", counted)
     compared(source(folders / "right"), source(folders / "near"))
     assert len(alive) == 2
+
+
+def test_nothing_saturates_while_the_demos_text_is_read():
+    """Keys and values in 8 bits are the one cast of a CPU; their scales come from other text."""
+    choice = Choice(profile_folder() / "demo", load_profiles()["demo"], is_demo=True)
+    coded = replace(SETTINGS, model=replace(SETTINGS.model, kv="fp8"))
+    sides = (Source(choice, SETTINGS), Source(choice, coded))
+    judged = compared(*sides, texts_for(is_demo=True), answer_tokens=0, count_casts=True)
+    plain, kept = judged.casts
+    assert plain == Casts(0, 0)
+    assert kept.num_casts > 100
+    assert kept.num_kept > 1_000_000
+    assert (kept.num_saturated, kept.num_kept_last) == (0, 0)
+    assert f"{kept.num_casts:,} (0 values too large)" in as_markdown(judged)
+    assert as_json(judged)["e4m3_casts"]["candidate"]["num_kept_last"] == 0
 
 
 def test_nothing_is_cast_to_e4m3_while_the_shipped_texts_are_read(folders):

@@ -54,6 +54,14 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(tmp_path):
         load_settings()
 
 
+def test_a_bias_that_does_not_read_is_refused_where_it_is_set(monkeypatch):
+    with pytest.raises(SettingsError, match="^command line: 'sampling.logit_bias' holds 'x'.*ID:N"):
+        load_settings({"sampling.logit_bias": "5:1,x"})
+    monkeypatch.setenv("QWEN38_SAMPLING_LOGIT_BIAS", "5:1,5:2")
+    with pytest.raises(SettingsError, match="^environment: .* names the id 5 twice"):
+        load_settings()
+
+
 def test_an_unknown_variable_is_refused_with_the_nearest_one(monkeypatch):
     monkeypatch.setenv("QWEN38_CHAT_THEEM", "light")
     with pytest.raises(SettingsError, match="QWEN38_CHAT_THEEM.*QWEN38_CHAT_THEME"):

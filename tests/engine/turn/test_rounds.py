@@ -182,9 +182,9 @@ class Watched(RowsVerifier):
         super().__init__(model)
         self.log = []
 
-    def _run(self, *others):
+    def _run(self, *others, **how):
         self.log.append("launched")
-        return super()._run(*others)
+        return super()._run(*others, **how)
 
 
 @pytest.mark.parametrize("drafter", ["off", "wrong"])
