@@ -122,7 +122,7 @@ class ScriptedDevice:
     def serve(self, _addresses: tuple[int, ...]) -> None:
         """Nothing moves."""
 
-    def run(self, _key: Hashable, launch: Callable[[], None], _what: str) -> None:
+    def run(self, _key: Hashable, launch: Callable[[], None], _what: str, **_: bool) -> None:
         """Run a round."""
         if self._known_s:
             waited_s = time.perf_counter() - self._known_s
