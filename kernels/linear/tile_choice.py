@@ -28,8 +28,8 @@ SPARK_SHAPES = ((1, 1, 2), (1, 1, 1), (2, 1, 2), (4, 1, 2))
 """No clusters where a block has room: 48 multiprocessors that read 5 GB/s each wait for memory
 whatever they do."""
 
-SWEPT = ((1, (1, 2, 3)), (2, (2, 3, 4, 5, 6)), (4, (4, 6, 8, 10, 11, 12)), (8, (8, 10, 11, 12)))
-"""Splits, and the crews that are worth timing with them: 8 to 24 warps a block."""
+SWEPT = ((1, (1, 2, 3)), (2, (2, 3, 4, 5, 6)), (4, (4, 6, 8, 10, 11, 12)), (8, (4, 8, 10, 11, 12)))
+"""Splits, and the crews that are worth timing with them: mostly 8 to 24 warps a block."""
 
 
 def defaults(
@@ -157,7 +157,7 @@ def _shapes(problem: SkinnyProblem, hopper: bool) -> list[tuple[int, int, int]]:
 
 
 def _worth_timing(problem: SkinnyProblem, hopper: bool) -> list[SkinnyTile]:
-    """List the tiles that fit and leave few warps idle, each with rings of two depths."""
+    """List the tiles that fit and leave few warps idle, each with rings of two or three depths."""
     num_sms, _ = _gpu(hopper)
     found = [
         SkinnyTile(splits, crew, wide, depths[at], source, buffers)
@@ -167,7 +167,7 @@ def _worth_timing(problem: SkinnyProblem, hopper: bool) -> list[SkinnyTile]:
         for source in (("shared",) if hopper else ("global", "shared"))
         for buffers in ((1, 2) if problem.rows > ROW_CLASSES[0] else (2,))
         if (depths := _depths(SkinnyTile(splits, crew, wide, 2, source, buffers), problem, hopper))
-        for at in sorted({len(depths) // 2, len(depths) - 1})
+        for at in sorted({min(1, len(depths) - 1), len(depths) // 2, len(depths) - 1})
     ]
     most = max((busy(tile, problem, num_sms) for tile in found), default=0.0)
     return [tile for tile in found if busy(tile, problem, num_sms) >= 0.8 * most]

@@ -69,7 +69,8 @@ class StandIn:
             inputs = slice(128 * begin, 128 * end)
             part = [row[:, inputs] @ held[1][:, inputs].t() for row in x.split(1)]
             total = total + torch.cat(part)
-        return total * 1.01 if self.fault == "crew" and tile.crew == 8 else total
+        is_other = tile != default_for(0, weight).serving(len(x))
+        return total * 1.01 if self.fault == "another tile" and is_other else total
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def gpu(monkeypatch):
 
 BROKEN = {
     "overlap changes no bit, in a graph or out": "overlap",
-    "no tile changes a bit": "crew",
+    "no tile changes a bit": "another tile",
     "17 to 32 rows are two launches": "wide launches",
 }
 
