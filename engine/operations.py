@@ -131,6 +131,16 @@ GATED_APART = Chosen(
     "in a launch of its own, under which the next product loads; the bits are those of the walk's",
 )  # fmt: skip
 
+JOINED = Chosen(
+    "kernels.mixer.op.mixer_rows", "CUDA C++",
+    "convolution, gates and delta rule of few rows in one launch, where a | b are plain bf16; the "
+    "bits are those of two",
+)  # fmt: skip
+
+JOINED_OPERATIONS: frozenset[Operation] = frozenset(
+    ("multiply gates of a round", "convolve a round", "delta rule of a round")
+)
+
 REFERENCE: Mapping[Operation, str] = MappingProxyType({
     "embed": "torch.nn.functional.embedding",
     "norm": "kernels.norm.op.add_rms_norm",
