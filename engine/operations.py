@@ -122,7 +122,7 @@ KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
     ),
     "close gaps of a tree": Chosen(
         "kernels.attention.compact.attention_compact", "CUDA C++",
-        "moves the keys and values of accepted rows together, when a branch was accepted",
+        "moves the keys and values of accepted rows together, behind a round that branches",
     ),
 })  # fmt: skip
 

@@ -4,7 +4,7 @@ Everything that changes from round to round is read from device memory, so a cap
 launches serves every round of as many rows. A row's bits are those of a round with its path alone.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -31,9 +31,8 @@ ARITHMETIC = "rows-2"
 """How a round's layers compute beside their products; a change of any bit gets a new number."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowsShape:
-    """What decides the launches of a round.
+class RowsShape(NamedTuple):
+    """What decides the launches of a round: a part of the key of its graph.
 
     Attributes:
         num_rows: 1 to 32.

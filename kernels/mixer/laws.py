@@ -8,7 +8,7 @@ import torch
 from kernels.common.capture import capture
 from kernels.common.compare import different_bits
 from kernels.common.family import Law
-from kernels.common.tree import TreePlan, TreeTables, plan_chain, plan_tree
+from kernels.common.tree import StagedTree, TreePlan, plan_chain, plan_tree
 from kernels.mixer.rounds import Layer, Rows, Sizes, Weights
 from kernels.mixer.tile import HEAD_DIM, MOST_ROWS
 
@@ -60,7 +60,7 @@ def _rows_differ_from_single_steps(device: str) -> str | None:
         together.joined(rows, got)
         for row, parent in enumerate(plan.parents):
             step = reached[row] = reached[parent].copy()
-            step.tree = TreeTables(torch.device(device))
+            step.tree = StagedTree(torch.device(device))
             step.begin(plan_chain(1))
             want = torch.empty_like(got[:1])
             step.joined(rows.row(row), want)

@@ -6,7 +6,7 @@ from typing import Self
 import torch
 
 from kernels.common.round import MAX_ROWS
-from kernels.common.tree import TreePlan, TreeTables
+from kernels.common.tree import StagedTree, TreePlan
 from kernels.conv.arguments import PRODUCT_LANES as SUMS
 from kernels.conv.arguments import GateInputs
 from kernels.conv.op import conv_gates
@@ -95,7 +95,7 @@ class Layer:
         scalars = torch.zeros(2, dtype=torch.int32, device=device)
         self.parity, self.num_pending = scalars[:1], scalars[1:]
         self.pending_rows = torch.zeros(MAX_ROWS, dtype=torch.int32, device=device)
-        self.tree = TreeTables(torch.device(device))
+        self.tree = StagedTree(torch.device(device))
 
     def copy(self) -> "Layer":
         """Return a layer that goes on from here by itself; it shares weights and tables."""

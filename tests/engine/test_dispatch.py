@@ -18,7 +18,7 @@ from engine.operations import BETWEEN, OPERATIONS
 from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings
 from engine.turn.choice import TokenChooser
-from engine.turn.clock import PhaseClock
+from engine.turn.clock import clock_for
 from engine.turn.verify import Course
 from engine.types import Sampling
 
@@ -176,20 +176,20 @@ def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts, num
     verifier = path.new_verifier(model)
     state = model.new_state(256)
 
-    def a_round():
+    def a_round(drafted):
         chooser = TokenChooser(Sampling(temperature=0.0), SMALL.vocab_size, ())
-        clock = PhaseClock(torch.device("cpu"))
-        course, drafted = Course(state, chooser), Draft.chain((1,) * (num_rows - 1))
+        clock = clock_for(torch.device("cpu"))
+        course = Course(state, chooser)
         verifier.launch(course, 5, drafted, 9, clock).wait(lambda _: True)
 
     in_chunk = called_while(lambda: model.prefill(range(64), state))
 
     def between():
         if facts is HOPPER:
-            state.accept((0, 2))  # a branch: row 1 leaves a gap
+            a_round(Draft.tree((1, 2), (0, 0)))  # a branch that is accepted may leave a gap
         state.snapshot()
 
-    in_round = called_while(a_round)
+    in_round = called_while(lambda: a_round(Draft.chain((1,) * (num_rows - 1))))
     after_round = called_while(between)
     seen = {"a chunk": in_chunk, "a round": in_round}
     named = NAMED if facts is HOPPER else OF_THE_CPU
