@@ -392,7 +392,9 @@ def test_a_round_that_is_foreseen_is_on_its_way_before_anything_is_committed(
     got = run(open_engine(), request)[-1].record
     assert (got.token_ids, got.ranges) == (wanted.token_ids, wanted.ranges)
     assert torch.equal(got.logits, wanted.logits)
-    assert len(readied) >= len(got.rounds) - 2
+    num_shapes = len({one.rows for one in got.rounds})  # each is captured, and not foreseen, once
+    assert len(readied) >= len(got.rounds) - 1 - num_shapes
+    assert readied
     assert all(readied)
 
 
