@@ -11,9 +11,7 @@ from kernels.common.round import MAX_ROWS
 from kernels.linear.formats import TILE_ROWS
 from kernels.linear.reference import dequantise, linear_rows_reference, logits_reference
 from kernels.linear.skinny_launch import has_converter, launch
-from kernels.linear.tile import (
-    SkinnyTiles,
-)
+from kernels.linear.tile import SkinnyTiles
 from kernels.linear.tile_choice import defaults
 from kernels.linear.weight import (
     Nvfp4Weight,

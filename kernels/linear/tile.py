@@ -1,4 +1,4 @@
-"""Choose how a skinny product is launched: who shares K, and what a block holds. Pure Python.
+"""Describe how a skinny product is launched: who shares K, and what a block holds. Pure Python.
 
 No field of a tile changes a bit: K is always cut in `SLICES`, whose sums are added as one tree.
 """
@@ -32,11 +32,16 @@ ROW_SCALED = ("nvfp4", "e4m3_row")
 """Formats with one fp32 multiplier a row."""
 
 BARRIER_BYTES = 1024
+"""Room for a block's barriers, which are 8 bytes each, ahead of all else."""
 
 MOST_CREW = 15
 """Teams that may share a block: each meets at a barrier of its own, and one is the block's."""
 
 MOST_WARPS = 32
+"""Warps that a block may have."""
+
+ROW_CLASSES = (8, 16, 24, MAX_ROWS)
+"""Most rows of the launches that share an entry of a table."""
 
 Source = Literal["shared", "global"]
 SOURCES: tuple[Source, ...] = ("shared", "global")
@@ -125,10 +130,6 @@ class SkinnyProblem:
         return -(-self.rows // BLOCK_ROWS)
 
 
-ROW_CLASSES = (8, 16, 24, MAX_ROWS)
-"""Most rows of the launches that share an entry of a table."""
-
-
 @dataclass(frozen=True)
 class SkinnyTiles:
     """The launch choices of one weight, one for each class of rows.
@@ -162,7 +163,8 @@ class SkinnyTiles:
         if tile is not None:
             return ((rows, tile),)
         left = rows - ROW_CLASSES[1]
-        return (ROW_CLASSES[1], self.upto_16), (left, self.upto_8 if left <= 8 else self.upto_16)
+        last = self.upto_8 if left <= ROW_CLASSES[0] else self.upto_16
+        return (ROW_CLASSES[1], self.upto_16), (left, last)
 
 
 def num_teams(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
@@ -229,6 +231,9 @@ def _aligned(num_bytes: int) -> int:
 
 
 def _resident_clusters(tile: SkinnyTile, num_sms: int) -> int:
-    """Return how many clusters run at one time: those of 4 and 8 leave part of a GPC idle."""
+    """Return how many clusters run at one time: of 4 and 8 blocks, on 120 of an H200's 132 SMs.
+
+    A cluster lies within a GPC, and what does not fill a GPC stays idle.
+    """
     lost = {1: 1.0, 2: 1.0, 4: 120 / 132, 8: 120 / 132}[tile.splits]
     return int(num_sms * lost) // tile.splits
