@@ -11,7 +11,7 @@ from kernels.common.case import Tensors
 from kernels.common.compare import Tolerance, beyond_tolerance, different_bits
 from kernels.common.domain import Domain
 from kernels.common.family import Law
-from kernels.linear import model, skinny
+from kernels.linear import model
 from kernels.linear.expand import expand
 from kernels.linear.middle import middle_linear
 from kernels.linear.pack import E4M3, fuse, unpack_scales
@@ -27,15 +27,10 @@ from kernels.linear.problems import (
 from kernels.linear.quantise import quantise_rows, quantise_steps
 from kernels.linear.reference import dequantise, exact_values
 from kernels.linear.requantise import requantise
-from kernels.linear.skinny import skinny_linear
+from kernels.linear.skinny import is_spread_on, skinny_linear
 from kernels.linear.stored import NAN_BYTE
 from kernels.linear.truth import half_steps, products, sums_in_any_order
-from kernels.linear.weight import (
-    Fp8BlockWeight,
-    Nvfp4Weight,
-    Weight,
-    num_outputs,
-)
+from kernels.linear.weight import Fp8BlockWeight, Nvfp4Weight, Weight, num_outputs
 
 ROWS = ("T", "N")
 
@@ -108,10 +103,8 @@ def _zero_weight_shows(device: str) -> str | None:
             for index, part in enumerate(weight_parts(inputs)):
                 parts = list(weight_parts(inputs))
                 parts[index] = torch.zeros_like(part)
-                spread = device == "cuda" and skinny.wants_spread(
-                    torch.cuda.get_device_capability()
-                )
-                out = skinny_linear(inputs["x"], pack(tuple(parts), spread=spread))
+                zero = pack(tuple(parts), spread=is_spread_on(device))
+                out = skinny_linear(inputs["x"], zero)
                 if bool((out != 0).any()):
                     return f"{name} {values.name}: zero times a row is {out[out != 0][0].item()}"
     return None

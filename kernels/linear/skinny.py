@@ -116,6 +116,12 @@ def wants_spread(capability: tuple[int, int]) -> bool:
     return not has_converter(nvrtc.architecture(capability))
 
 
+def is_spread_on(device: str | torch.device) -> bool:
+    """Say whether the 4-bit weights of a device are spread; on a CPU they are as stored."""
+    on_gpu = torch.device(device).type == "cuda"
+    return on_gpu and wants_spread(torch.cuda.get_device_capability(device))
+
+
 @cache
 def _device_wants_spread(device: int) -> bool:
     return wants_spread(torch.cuda.get_device_capability(device))

@@ -37,10 +37,11 @@ RUN_BYTES = 128
 """Scales of one tile and step."""
 
 STORE, ADD_RESIDUAL, SILU_PAIR = 0, 1, 2
+"""What is done with a sum; numbered as in skinny_problem.cuh."""
 
 
 class Arguments(ctypes.Structure):
-    """`Problem` of skinny.cu, field for field."""
+    """`Problem` of skinny_problem.cuh, field for field."""
 
     _fields_ = [
         ("x", ctypes.c_void_p),

@@ -45,6 +45,7 @@ ROW_CLASSES = (8, 16, 24, MAX_ROWS)
 
 Source = Literal["shared", "global"]
 SOURCES: tuple[Source, ...] = ("shared", "global")
+"""In the order of SHARED and GLOBAL of skinny_problem.cuh."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,7 @@ def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
 def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_bytes: int) -> bool:
     """Say whether a launch is possible: its shared memory, and pairs not torn apart."""
     torn = problem.paired and tile.tiles % 2
+    # one for each of a team's two groups of sums in flight, one for each stage of a warp's ring
     barriers = 8 * (2 * tile.crew + tile.warps * tile.stages)
     possible = tile.splits in CLUSTERS and tile.stages >= 2 and tile.buffers in (1, 2)
     if torn or not possible or barriers > BARRIER_BYTES:
@@ -210,7 +212,7 @@ def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_byte
 
 
 def macros(tile: SkinnyTile, problem: SkinnyProblem) -> Mapping[str, int]:
-    """Return the compile-time choices that a tile and a problem make in skinny.cu."""
+    """Return the compile-time choices that a tile and a problem make in skinny_problem.cuh."""
     formats = {"nvfp4": 0, "fp8_block": 1, "e4m3_row": 2, "bf16": 3}
     return {
         "FORMAT": formats[problem.format],

@@ -11,13 +11,8 @@ from kernels.common.problem import Bar, ModelSizes, Problem, Row, Tile, Tunable
 from kernels.common.round import MAX_ROWS
 from kernels.linear import tile_choice
 from kernels.linear.problems import product_case, run_skinny
-from kernels.linear.skinny import skinny_linear, wants_spread
-from kernels.linear.tile import (
-    ROW_CLASSES,
-    SkinnyProblem,
-    SkinnyTile,
-    SkinnyTiles,
-)
+from kernels.linear.skinny import is_spread_on, skinny_linear
+from kernels.linear.tile import ROW_CLASSES, SkinnyProblem, SkinnyTile, SkinnyTiles
 from kernels.linear.timed_prefill import timed_prefill
 from kernels.linear.timed_weight import random_weight, weight_bytes
 from kernels.linear.weight import Weight, num_bytes
@@ -117,7 +112,7 @@ def _peers(rows: int, N: int, K: int, name: str) -> tuple[Peer, ...]:
 def _make_calls(
     rows: int, N: int, K: int, name: str, logits: bool, num_copies: int, device: str
 ) -> Sequence[Callable[[Tile], object]]:
-    spread = device == "cuda" and wants_spread(torch.cuda.get_device_capability())
+    spread = is_spread_on(device)
     x = torch.randn(rows, K, device=device, dtype=torch.bfloat16)
     dtype = torch.float32 if logits else torch.bfloat16
     out = torch.empty(rows, N, device=device, dtype=dtype)
