@@ -147,7 +147,7 @@ class SkinnyTiles:
     upto_32: SkinnyTile | None = None
     upto_24: SkinnyTile | None = None
 
-    def by_class(self) -> tuple[tuple[int, SkinnyTile], ...]:
+    def _by_class(self) -> tuple[tuple[int, SkinnyTile], ...]:
         """Return the classes that have a tile, by the most rows that each serves."""
         tiles = (self.upto_8, self.upto_16, self.upto_24, self.upto_32)
         pairs = zip(ROW_CLASSES, tiles, strict=True)
@@ -155,7 +155,7 @@ class SkinnyTiles:
 
     def serving(self, rows: int) -> SkinnyTile | None:
         """Return the tile of a launch of so many rows; None where they take two launches."""
-        tile = next((tile for most, tile in self.by_class() if rows <= most), None)
+        tile = next((tile for most, tile in self._by_class() if rows <= most), None)
         return tile if tile is not None and rows <= tile.most_rows else None
 
     def launches(self, rows: int) -> tuple[tuple[int, SkinnyTile], ...]:
