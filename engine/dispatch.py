@@ -2,8 +2,9 @@
 
 What is decided while the program runs is decided here, or by what is called from here: the path
 and its switches by `engine.compute_path`, a product's kernel by `engine.model.packed.way_of`, where
-a round norms and gates by `kernels.delta.gate.GATED_FROM`. The other operations have one kernel a
-path, whatever the rows: `engine.operations` names them.
+a round norms and gates by `kernels.delta.gate.GATED_FROM`, which rounds go through the convolution
+and the delta rule in one launch by `kernels.mixer.tile.takes`. The other operations have one kernel
+a path, whatever the rows: `engine.operations` names them.
 """
 
 from dataclasses import dataclass, replace
@@ -12,6 +13,8 @@ from engine.model.packed import crossovers_of, fp8_rows_from, way_of
 from engine.operations import (
     BETWEEN,
     GATED_APART,
+    JOINED,
+    JOINED_OPERATIONS,
     KERNELS,
     ON_BOTH_PATHS,
     OPERATIONS,
@@ -26,6 +29,7 @@ from kernels.common.nvrtc import architecture
 from kernels.common.round import MAX_ROWS
 from kernels.delta.gate import GATED_FROM
 from kernels.linear.skinny_launch import has_converter
+from kernels.mixer.tile import MOST_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ def dispatch(
         facts: the device.
         num_rows: rows of the call; those of a round are 1 to 32.
         kernels: the person's settings.
-        format_name: of a product's weight.
+        format_name: of a product's weight; of a | b where a round convolves and walks.
 
     Raises:
         ValueError: there is no such operation, or a round has no such number of rows.
@@ -84,8 +88,15 @@ def dispatch(
         return _prefill(kernels)
     if operation == "product":
         return _product(facts, num_rows, kernels, format_name)
+    return _by_rows(operation, num_rows, format_name)
+
+
+def _by_rows(operation: Operation, num_rows: int, format_name: WeightFormat) -> Chosen:
+    """A kernel; few rows of a round go through a delta layer by other ones, of the same bits."""
     if operation == "gated norm of a round" and num_rows < GATED_FROM:
         return GATED_APART
+    if operation in JOINED_OPERATIONS and num_rows <= MOST_ROWS and format_name == "bf16":
+        return JOINED
     return KERNELS[operation]
 
 

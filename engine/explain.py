@@ -137,12 +137,14 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
         "delta": config.num_delta_layers,
         "attention": config.num_attention_layers,
     }
-    for product in matrices(subject, joined=here.packs) if phase != "between" else ():
+    products = list(matrices(subject, joined=here.packs)) if phase != "between" else []
+    for product in products:
         yield from _product(phase, product, here)
+    of_gates = _format_of_gates(products)
     for operation, of in _OPERATIONS[phase]:
         if operation == "widen keys of a chunk" and subject.kv == "bf16":
             continue
-        for one, told in _choices(operation, phase, here):
+        for one, told in _choices(operation, phase, here, of_gates if of == "delta" else "bf16"):
             name = f"{operation}{told}"
             yield Explained(phase, name, counts[of], one.name, one.build, one.reason)
     if phase == "round":
@@ -152,9 +154,9 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
 def _product(phase: Phase, product: Product, here: Here) -> Iterator[Explained]:
     """A product by each kernel that some number of rows gives it."""
     if phase == "round" and here.packs and (product.label, product.stored) == _GATES:
-        one = here.choose("multiply gates of a round", MAX_ROWS)
-        name = product.title(packs=here.packs)
-        yield Explained(phase, name, product.times, one.name, one.build, one.reason)
+        for one, told in _choices("multiply gates of a round", phase, here):
+            name = f"{product.title(packs=here.packs)}{told}"
+            yield Explained(phase, name, product.times, one.name, one.build, one.reason)
         return
     for one, told in _choices("product", phase, here, product.stored):
         reason = _with_weight(one, product, here)
@@ -162,12 +164,20 @@ def _product(phase: Phase, product: Product, here: Here) -> Iterator[Explained]:
         yield Explained(phase, name, product.times, one.name, one.build, reason)
 
 
+def _format_of_gates(products: Sequence[Product]) -> WeightFormat:
+    """The format of a | b; where they are read one by one, any that is not plain."""
+    for one in products:
+        if one.label == _GATES[0]:
+            return one.stored
+    return "nvfp4"
+
+
 def _choices(
     operation: Operation, phase: Phase, here: Here, stored: WeightFormat = "bf16"
 ) -> list[tuple[Chosen, str]]:
     """What runs an operation, with its rows in words where another number has another kernel.
 
-    A product's weight has a format.
+    A product's weight has a format; a delta layer goes by that of its a | b.
     """
     ranges = _ranges(operation, ROWS[phase], stored, here)
     told = [f", {first} to {last} rows" for first, last in ranges] if len(ranges) > 1 else [""]

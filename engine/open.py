@@ -198,10 +198,9 @@ def engine_of(
         arithmetic=arithmetic,
         read_gb_s=bandwidth.gb_s,
         read_measured_at=bandwidth.measured_at,
+        notices=notices,
     )
-    engine = LocalEngine(
-        info, machine, template, choice.profile.drafting, notices, most_marks=most_marks
-    )
+    engine = LocalEngine(info, machine, template, choice.profile.drafting, most_marks=most_marks)
     if path.is_packed:
         usual = drawn_by(sampling or SamplingSettings(), model.default_sampling)
         engine.warm_up(partial(warm_up, classes=choice.profile.graphs, sampling=usual, tell=tell))

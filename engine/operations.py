@@ -122,7 +122,7 @@ KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
     ),
     "close gaps of a tree": Chosen(
         "kernels.attention.compact.attention_compact", "CUDA C++",
-        "moves the keys and values of accepted rows together, when a branch was accepted",
+        "moves the keys and values of accepted rows together, behind a round that branches",
     ),
 })  # fmt: skip
 
@@ -130,6 +130,16 @@ GATED_APART = Chosen(
     "kernels.norm.op.gated_rms_norm", "Triton",
     "in a launch of its own, under which the next product loads; the bits are those of the walk's",
 )  # fmt: skip
+
+JOINED = Chosen(
+    "kernels.mixer.op.mixer_rows", "CUDA C++",
+    "convolution, gates and delta rule of few rows in one launch, where a | b are plain bf16; the "
+    "bits are those of two",
+)  # fmt: skip
+
+JOINED_OPERATIONS: frozenset[Operation] = frozenset(
+    ("multiply gates of a round", "convolve a round", "delta rule of a round")
+)
 
 REFERENCE: Mapping[Operation, str] = MappingProxyType({
     "embed": "torch.nn.functional.embedding",

@@ -178,6 +178,8 @@ class EngineInfo:
     """The machine's measured read bandwidth, GB/s: the ceiling that shares are shown against."""
     read_measured_at: str = ""
     """When that was measured: date, time and offset of UTC."""
+    notices: tuple[str, ...] = ()
+    """What a person should know of how it is served; whoever opens it says so."""
 
     @property
     def computes_as(self) -> str:

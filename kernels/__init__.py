@@ -14,6 +14,7 @@ FAMILY_MODULES = {
     "delta": "kernels.delta.cases",
     "head": "kernels.head.cases",
     "sample": "kernels.sample.cases",
+    "mixer": "kernels.mixer.cases",
 }
 """Module that defines `FAMILY` for each family name; a new family is one line here.
 

@@ -86,10 +86,18 @@ def _shares(rounds: list[dict[str, Any]]) -> list[str]:
     looked_at = [one for one in rounds if one["host_share"] is not None]
     if not looked_at:
         return []
-    shares = (
-        f"{one['rows']:>4}{one['host_share']:>12.1%}{one['gap_share']:>22.1%}" for one in looked_at
-    )
-    return ["rows  host share  gaps between kernels", *shares]
+    return [
+        "rows  host share  unforeseen  gaps between kernels",
+        *(
+            f"{one['rows']:>4}{_percent(one['host_share']):>12}"
+            f"{_percent(one['unforeseen_share']):>12}{_percent(one['gap_share']):>22}"
+            for one in looked_at
+        ),
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
 
 
 def _drafts(drafts: dict[str, Any] | None) -> list[str]:

@@ -224,6 +224,8 @@ def _opened(open_engine: Opener, interrupt: StopOnSignal) -> Generator[ChatEngin
         engine = open_engine(progress, interrupt.stop)
     finally:
         progress.clear()
+    for notice in engine.info.notices:
+        say(notice)
     try:
         yield engine
     finally:

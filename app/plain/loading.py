@@ -9,7 +9,7 @@ from engine.types import ChatEngine
 
 
 def load(open_engine: Opener, *, spoken: bool = False) -> ChatEngine:
-    """Open the model and say so when it is the demo.
+    """Open the model and say what to know of it, and when it is the demo.
 
     Args:
         open_engine: opens it.
@@ -26,4 +26,6 @@ def load(open_engine: Opener, *, spoken: bool = False) -> ChatEngine:
             progress.clear()
     if engine.info.is_demo:
         say(DEMO_NOTICE)
+    for notice in engine.info.notices:
+        say(notice)
     return engine

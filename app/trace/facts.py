@@ -32,6 +32,7 @@ def facts_of(info: EngineInfo, settings: Settings, *, keep_text: bool) -> dict[s
         "machine.gpu": gpu.name if gpu else "",
         "machine.driver": gpu.driver if gpu else "",
         **_flat("engine", asdict(info)),
+        "engine.notices": " ".join(info.notices).replace(str(Path.home()), "~"),
         **_flat("setting", asdict(settings)),
     }
     if not keep_text:

@@ -122,6 +122,8 @@ class Seat:
             notices.append(("Profile", text, "info"))
         if info.is_demo and not (before is not None and before.is_demo):
             notices.append(("Demo model", DEMO_NOTICE, "info"))
+        told: list[Notice] = [("", text, "warning") for text in info.notices]
+        notices += told
         return Change(notices, is_anew=before is not None)
 
     def _went_back(self, event: SwitchFailed) -> Change:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.bench.model import any_ids
-from engine.draft.draft import Draft
+from engine.draft.draft import Draft, Foreseen
 from engine.draft.scripted import ScriptedDrafter, replayed
 from engine.model.decoder import Model
 from engine.model.state import Snapshot, State
@@ -60,7 +60,13 @@ class Replay:
         self.truth = chosen
 
     def rounds(
-        self, verifier: Verifier, num_rows: int, num_rounds: int, *, keeps_logits: bool = False
+        self,
+        verifier: Verifier,
+        num_rows: int,
+        num_rounds: int,
+        *,
+        keeps_logits: bool = False,
+        foresees: bool = True,
     ) -> Iterator[Replayed]:
         """Replay from the end of the context.
 
@@ -69,8 +75,11 @@ class Replay:
             num_rows: rows of a round.
             num_rounds: at most what was decoded holds.
             keeps_logits: hand out the logits that tokens were chosen from.
+            foresees: a round is got ready while the one before runs, as behind a copy.
         """
-        chains = _Kind(num_rows, lambda at: Draft.chain(self.truth[at + 1 : at + num_rows]))
+        chains = _Kind(
+            num_rows, lambda at: Draft.chain(self.truth[at + 1 : at + num_rows]), foresees
+        )
         return self._replayed(verifier, chains, num_rounds, keeps_logits=keeps_logits)
 
     def tree_rounds(self, verifier: Verifier, num_rows: int, num_rounds: int) -> Iterator[Replayed]:
@@ -83,8 +92,9 @@ class Replay:
         """
         script = ScriptedDrafter("replay", replayed(self.truth), self._num_ids, siblings=True)
         trees = _Kind(
-            num_rows // 2 + 1, lambda at: script.propose(self.truth[at], at + 1, num_rows - 1)
-        )
+            num_rows // 2 + 1, lambda at: script.propose(self.truth[at], at + 1, num_rows - 1),
+            foresees=True,
+        )  # fmt: skip
         return self._replayed(verifier, trees, num_rounds)
 
     def _replayed(
@@ -120,6 +130,10 @@ class Replay:
             launch(0, 0)
             for index in range(1, num_rounds + 1):
                 rounds.launch_ahead()
+                if kind.foresees and index < num_rounds and rounds.number == 1:
+                    at = index * kind.num_committed
+                    known = self.truth[at - kind.num_committed + 1 : at + 1]
+                    rounds.foresee(Foreseen(known, kind.draft(at)))
                 one = rounds.take(_go_on)
                 if index < num_rounds and not rounds.are_under_way:
                     launch(one.verified.chosen[-1], index)
@@ -134,6 +148,7 @@ class _Kind:
 
     num_committed: int
     draft: Callable[[int], Draft]
+    foresees: bool = False
 
 
 def _go_on(_token_id: int) -> bool:

@@ -56,8 +56,10 @@ class RoundTiming:
 
     ``num_bytes`` are by ``engine.records.BYTE_PARTS``, ``phases`` by ``engine.records.PHASES``.
     ``host_share`` is the part of the round that is not its phase ``verify``: a replayed draft is no
-    work of the GPU, so it waits. ``gap_share`` is that of the GPU's time in which no kernel runs.
-    Both are None where nobody may look.
+    work of the GPU, so it waits. Rounds are foreseen, as those of a copy are: the next one is got
+    ready while one runs. ``unforeseen_share`` is the same part where none is. ``gap_share`` is that
+    of the GPU's time in which no kernel runs. All are None on a CPU, the last and ``launches`` also
+    where the driver lets nobody look.
     """
 
     rows: int
@@ -70,6 +72,7 @@ class RoundTiming:
     share: float
     """``gb_s`` over the read bandwidth measured in this run."""
     host_share: float | None
+    unforeseen_share: float | None
     gap_share: float | None
     phases: dict[str, PhaseTiming]
 
@@ -119,10 +122,14 @@ def bench_round(
     verifier = path.new_verifier(bench.model)
     progress("decoding plainly what the rounds will replay")
     replay.decode(verifier)
-    timed: list[list[Replayed]] = []
+    timed: list[_Timed] = []
     for num_rows in rows:
         progress(f"rounds of {num_rows} row{'s' * (num_rows > 1)}")
-        timed.append(_time_rows(replay, verifier, num_rows, num_repetitions))
+        both = (
+            _time_rows(replay, verifier, num_rows, num_repetitions, foresees=one)
+            for one in (True, False)
+        )
+        timed.append(_Timed(*both))
     # behind all that is timed: a profiler leaves its traces
     progress("rounds that the MTP head drafts")
     drafts = time_drafts(bench.model, verifier, context_tokens, replay.truth, num_repetitions)
@@ -148,11 +155,11 @@ def expect_rows(rows: Sequence[int]) -> None:
 
 
 def _time_rows(
-    replay: Replay, verifier: Verifier, num_rows: int, num_repetitions: int
+    replay: Replay, verifier: Verifier, num_rows: int, num_repetitions: int, *, foresees: bool
 ) -> list[Replayed]:
     num_rounds = NUM_WARM_UP + num_repetitions
-    every = [_agreeing(one) for one in replay.rounds(verifier, num_rows, num_rounds)]
-    return every[NUM_WARM_UP:]
+    rounds = replay.rounds(verifier, num_rows, num_rounds, foresees=foresees)
+    return [_agreeing(one) for one in rounds][NUM_WARM_UP:]
 
 
 def _watch(replay: Replay, verifier: Verifier, num_rows: int, device: str) -> Kernels | None:
@@ -160,20 +167,26 @@ def _watch(replay: Replay, verifier: Verifier, num_rows: int, device: str) -> Ke
     return watch_kernels(lambda: list(replay.rounds(verifier, num_rows, 1)), device)
 
 
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """Rounds of one number of rows, foreseen and not."""
+
+    foreseen: Sequence[Replayed]
+    unforeseen: Sequence[Replayed]
+
+
 def _timing(
-    bench: BenchModel,
-    replay: Replay,
-    num_rows: int,
-    timed: Sequence[Replayed],
-    kernels: Kernels | None,
+    bench: BenchModel, replay: Replay, num_rows: int, timed: _Timed, kernels: Kernels | None
 ) -> RoundTiming:
-    totals = [sum(one.ms.values()) for one in timed]
+    rounds = timed.foreseen
+    totals = [sum(one.ms.values()) for one in rounds]
     round_ms = statistics.median(totals)
-    num_before = replay.start.length + (NUM_WARM_UP + len(timed) // 2) * num_rows
+    num_before = replay.start.length + (NUM_WARM_UP + len(rounds) // 2) * num_rows
     num_bytes = bench.path.traffic_of(bench.model)(num_before, num_rows, num_rows, 0)
-    ms = {name: statistics.median(one.ms[name] for one in timed) for name in PHASES}
+    ms = {name: statistics.median(one.ms[name] for one in rounds) for name in PHASES}
     gb_s = sum(num_bytes.values()) / round_ms / 1e6
     launches = kernels.number if kernels is not None else None
+    on_gpu = bench.model.device.type == "cuda"
     return RoundTiming(
         rows=num_rows,
         round_ms=round_ms,
@@ -183,12 +196,18 @@ def _timing(
         num_bytes=num_bytes,
         gb_s=gb_s,
         share=gb_s / bench.read_gb_s,
-        host_share=1 - ms["verify"] / round_ms if kernels is not None else None,
+        host_share=_host_share(rounds) if on_gpu else None,
+        unforeseen_share=_host_share(timed.unforeseen) if on_gpu else None,
         gap_share=kernels.gap_share if kernels is not None else None,
         phases={
             name: _phase(name, ms[name], launches, num_bytes, bench.read_gb_s) for name in PHASES
         },
     )
+
+
+def _host_share(rounds: Sequence[Replayed]) -> float:
+    """The median over rounds of the part that is not the phase ``verify``."""
+    return statistics.median(1 - one.ms["verify"] / sum(one.ms.values()) for one in rounds)
 
 
 def _phase(

@@ -37,6 +37,7 @@ class DraftSources:
         calibration: of the conversation, for the router.
         routing: what routes rounds; None where nothing does.
         dflash: rows of the DFlash2 drafter, where one is loaded.
+        is_recorded: the truth is known beforehand, and not computed when it is asked for.
     """
 
     mtp: MtpRows | None
@@ -48,6 +49,7 @@ class DraftSources:
     calibration: Calibration | None = None
     routing: Routing | None = None
     dflash: DflashRows | None = None
+    is_recorded: bool = False
 
 
 def resolve_drafter(
@@ -137,7 +139,10 @@ def make_drafter(name: str, shape: str, sources: DraftSources) -> Drafter:
     if name == "auto" and sources.routing is not None and sources.calibration is not None:
         return _routed(shape, sources, sources.routing, sources.calibration)
     if name in SHIFTS:
-        return ScriptedDrafter(name, sources.truth, sources.num_ids, siblings=shape == "tree")
+        return ScriptedDrafter(
+            name, sources.truth, sources.num_ids, siblings=shape == "tree",
+            foresees=sources.is_recorded,
+        )  # fmt: skip
     if name == "off":
         return NoDrafter()
     raise ValueError(f"make_drafter: there is no '{name}' for this turn")

@@ -111,6 +111,7 @@ class DflashDrafter(Drafter):
     """
 
     name = "dflash2"
+    reads_rows = True
 
     def __init__(self, rows: DflashRows, *, branches: bool) -> None:
         self._rows = rows

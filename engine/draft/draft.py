@@ -3,9 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kernels.common.tree import TreePlan, depth_first, plan_chain, plan_tree
+
+
+class Foreseen(NamedTuple):
+    """How a round may go, and what follows it then.
+
+    Attributes:
+        token_ids: that the round commits.
+        draft: of the next one.
+    """
+
+    token_ids: Sequence[int]
+    draft: "Draft"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +58,49 @@ class Draft:
             ValueError: a row follows none before it, or there are more than 31.
         """
         order, plan = _plan_walk((-1, *parents))
-        return Draft(tuple(token_ids[row - 1] for row in order[1:]), plan)
+        return Draft(tuple([token_ids[row - 1] for row in order[1:]]), plan)
 
     @property
     def shape(self) -> Literal["chain", "tree"]:
         """``chain`` or ``tree``."""
         return "chain" if self.plan.is_chain else "tree"
+
+    def agreement(self, chosen: Sequence[int]) -> tuple[int, int]:
+        """How far tokens that the target chose, one behind the other, follow this draft.
+
+        Returns:
+            Rows on their path that drafts follow, and drafts that were right.
+        """
+        tested = accepted = row = 0
+        for token_id in chosen:
+            children = self.children(row)
+            following = [one for one in children if self.token_ids[one - 1] == token_id]
+            tested += bool(children)
+            accepted += bool(following)
+            if not following:
+                break
+            row = following[0]
+        return tested, accepted
+
+    def path_along(self, token_ids: Sequence[int]) -> tuple[int, ...]:
+        """The longest beginning of tokens that this draft proposes."""
+        row = length = 0
+        for token_id in token_ids:
+            following = [one for one in self.children(row) if self.token_ids[one - 1] == token_id]
+            if not following:
+                break
+            row, length = following[0], length + 1
+        return tuple(token_ids[:length])
+
+    def path_of(self, token_ids: Sequence[int]) -> list[int]:
+        """The rows that a target reads which chooses these tokens; none if it would read others."""
+        path = [0]
+        for token_id in token_ids:
+            row = path[-1]
+            path += [one for one in self.children(row) if self.token_ids[one - 1] == token_id][:1]
+            if path[-1] == row:
+                break
+        return path if len(path) == len(token_ids) else []
 
     def children(self, row: int) -> list[int]:
         """Rows that follow ``row`` directly, in order."""

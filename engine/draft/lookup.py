@@ -3,8 +3,8 @@
 import heapq
 from collections.abc import Sequence
 
-from engine.draft.draft import Draft
-from engine.draft.drafter import Drafter
+from engine.draft.draft import Draft, Foreseen
+from engine.draft.drafter import Drafter, Room
 from engine.draft.ngrams import Ending, NgramIndex
 
 MAX_CONTINUATIONS = 4
@@ -44,28 +44,74 @@ class LookupDrafter(Drafter):
         self._prompt_ids = prompt_ids
         self._answer_ids = answer_ids
         self._branches = branches
-        self._knows_prompt = False
+        self._num_read = -1  # tokens of the answer that are indexed; not even the prompt
+        self._newest: list[Ending] = []
+        self._guess: tuple[int, ...] = ()
+        self._guessed: list[Ending] = []
+        self._num_guessed = 0
+        self._draft = Draft.chain(())
 
     def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:  # noqa: ARG002
         """Propose ``num_tokens``, or nothing when no ending stood before."""
-        continuations = [one.continuation for one in self.endings(num_tokens)]
+        self._draft = self._drafted(self.endings(num_tokens), num_tokens)
+        return self._draft
+
+    def prepare(self, num_generated: int, room_behind: Room) -> Foreseen | None:  # noqa: ARG002
+        """Foresee that a copy goes on; see ``Drafter``."""
+        guess, endings = self.guess(self._draft, room_behind)
+        return Foreseen(guess, self._drafted(endings, self._num_guessed)) if endings else None
+
+    def endings(self, num_tokens: int) -> list[Ending]:
+        """Where the text ended so before, the best ``MAX_CONTINUATIONS`` places first."""
+        new = tuple(self._answer_ids[max(self._num_read, 0) :])
+        guess, self._guess = self._guess, ()
+        if new and new == guess and num_tokens == self._num_guessed:
+            self._num_read += len(new)
+            self._newest = self._guessed
+            return self._newest
+        self._read_on(new)
+        self._newest = self._index.endings(num_tokens)[:MAX_CONTINUATIONS]
+        return self._newest
+
+    def guess(self, draft: Draft, room_behind: Room) -> tuple[tuple[int, ...], list[Ending]]:
+        """What a round commits if the text goes on as the best place did, and `endings` then.
+
+        Args:
+            draft: of the round, from the newest `endings`.
+            room_behind: as `prepare` takes it.
+
+        Returns:
+            Nothing where the text stood nowhere before, or there is no room.
+        """
+        self._guess, self._guessed = (), []
+        if not self._newest or len(self._answer_ids) != self._num_read:
+            return (), []
+        accepted = draft.path_along(self._newest[0].continuation)
+        self._index.extend(accepted)
+        after = self._index.endings(1)
+        num_tokens = room_behind(len(accepted) + 1)
+        if not after or num_tokens < 1:
+            return (), []
+        self._index.extend(after[0].continuation)
+        self._guess, self._num_guessed = (*accepted, *after[0].continuation), num_tokens
+        self._guessed = self._index.endings(num_tokens)[:MAX_CONTINUATIONS]
+        return self._guess, self._guessed
+
+    def _drafted(self, endings: Sequence[Ending], num_tokens: int) -> Draft:
+        continuations = [one.continuation for one in endings]
         if not continuations:
             return Draft.chain(())
         if self._branches and len(continuations) > 1:
             return grow_tree(continuations, num_tokens)
         return Draft.chain(continuations[0])
 
-    def endings(self, num_tokens: int) -> list[Ending]:
-        """Where the text ended so before, the best ``MAX_CONTINUATIONS`` places first."""
-        self._read_on()
-        return self._index.endings(num_tokens)[:MAX_CONTINUATIONS]
-
-    def _read_on(self) -> None:
+    def _read_on(self, new: Sequence[int]) -> None:
         """Index what was committed since the last proposal; the prompt at the first."""
-        if not self._knows_prompt:  # not before: the first token does not wait for it
+        if self._num_read < 0:  # not before: the first token does not wait for it
             self._index.become(self._prompt_ids)
-            self._knows_prompt = True
-        self._index.extend(self._answer_ids[len(self._index) - len(self._prompt_ids) :])
+            self._num_read = 0
+        self._index.become(new, len(self._prompt_ids) + self._num_read)
+        self._num_read += len(new)
 
 
 def grow_tree(continuations: Sequence[tuple[int, ...]], num_tokens: int) -> Draft:

@@ -1,9 +1,10 @@
 """What a round may propose, and what of it the prices of its verify make the best. No tensors."""
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from operator import mul
 from typing import NamedTuple
 
 from engine.draft.candidates import Candidates
@@ -53,8 +54,8 @@ class Option(NamedTuple):
 
 PLAIN = Option("", (), (), (1.0,), 0.0)
 _ALL_MISSED = [1.0] * MAX_TOKENS
-_NUM_CLASSES = [bisect_right(ROW_CLASSES, rows) for rows in range(2 * MAX_TOKENS + 2)]
-"""Rows that could be filled -> classes that could."""
+_CLASSES = [[one - 1 for one in ROW_CLASSES if one <= rows] for rows in range(2 * MAX_TOKENS + 2)]
+"""Rows that could be filled -> tokens proposed in each class that could."""
 
 
 class Market:
@@ -64,10 +65,7 @@ class Market:
         self._prices = prices
         self._context_tokens = context_tokens
         self._chain_ms = prices.verify_ms(context_tokens)
-        # (tokens proposed, milliseconds of their verify) of each class
-        self._classes = [
-            (rows - 1, ms) for rows, ms in zip(ROW_CLASSES, self._chain_ms, strict=True)
-        ]
+        self._round_ms: dict[float, list[float]] = {}
 
     def best(self, options: Sequence[Option], found: Candidates, *, branches: bool) -> Option:
         """The option that is expected to pay best, before its tokens are known.
@@ -86,14 +84,22 @@ class Market:
             expected = option.expected
             if found.chances and (branches or not option.drafter):
                 expected = _with_lookup(option.reached, found)
-            rates = [
-                expected[at] / (option.ms + verify_ms)
-                for at, verify_ms in self._classes[: _NUM_CLASSES[len(expected)]]
-            ]
-            rate = max(rates)
+            pairs = zip(_CLASSES[len(expected)], self._with_draft(option.ms), strict=False)
+            rate = max([expected[at] / ms for at, ms in pairs])
             if rate > best:
                 best, chosen = rate, option
         return chosen
+
+    def ms(self, num_tokens: int, draft_ms: float = 0.0) -> float:
+        """Milliseconds of a round that verifies so many proposals as a chain, with their draft."""
+        at = bisect_left(ROW_CLASSES, num_tokens + 1)
+        return draft_ms + self._chain_ms[min(at, len(ROW_CLASSES) - 1)]
+
+    def _with_draft(self, draft_ms: float) -> list[float]:
+        """Milliseconds of a round by class, with its draft."""
+        if draft_ms not in self._round_ms:
+            self._round_ms[draft_ms] = [draft_ms + one for one in self._chain_ms]
+        return self._round_ms[draft_ms]
 
     def cut(
         self, found: Candidates, num_steps: int, *, with_block: bool, spent_ms: float
@@ -131,6 +137,5 @@ class Market:
 def _with_lookup(reached: Sequence[float], found: Candidates) -> list[float]:
     """Tokens that a round is expected to commit with the likeliest of a chain and of lookup."""
     missed = [1.0, *[1.0 - one for one in reached], *_ALL_MISSED[len(reached) :]]
-    pairs = zip(found.chances, found.depths, strict=True)
-    alone = [chance * missed[depth] for chance, depth in pairs]
+    alone = map(mul, found.chances, map(missed.__getitem__, found.depths))
     return list(accumulate(sorted([*reached, *alone], reverse=True), initial=1.0))

@@ -44,7 +44,7 @@ class MtpRows:
         if self._last is not None:
             self._waiting.append(self._last)
         if len(hidden) > 1:
-            self._waiting.append(hidden[:-1])
+            self._waiting.append(_owned(hidden[:-1]))
         self._following += token_ids[self._last is None :]
         self._last = hidden[-1:]
         if len(self._following) >= MAX_WAITING_ROWS:
@@ -96,10 +96,16 @@ class MtpRows:
         self._following.clear()
 
 
+def _owned(rows: torch.Tensor) -> torch.Tensor:
+    """The rows without the larger tensor that they are a part of, which would stay with them."""
+    return rows.clone() if rows.untyped_storage().nbytes() > 2 * rows.nbytes else rows
+
+
 class MtpDrafter(Drafter):
     """Proposes what the head predicts: always a chain, since each token needs the one before."""
 
     name = "mtp"
+    reads_rows = True
 
     def __init__(self, rows: MtpRows) -> None:
         self._rows = rows

@@ -29,6 +29,14 @@ class Ending:
     continuation: tuple[int, ...]
 
 
+def num_common(some: Sequence[int], others: Sequence[int]) -> int:
+    """Length of the common beginning."""
+    for index, (one, other) in enumerate(zip(some, others, strict=False)):
+        if one != other:
+            return index
+    return min(len(some), len(others))
+
+
 class NgramIndex:
     """Finds what followed the longest endings of a text.
 
@@ -73,14 +81,15 @@ class NgramIndex:
                     newest.pop(ngram, None)  # nothing to take back where it was too short
             self._ids.pop()
 
-    def become(self, token_ids: Sequence[int]) -> None:
-        """Make ``token_ids`` the text; what it has in common with the old one is kept."""
-        common = 0
-        for one, other in zip(self._ids, token_ids, strict=False):
-            if one != other:
-                break
-            common += 1
-        self.truncate(common)
+    def become(self, token_ids: Sequence[int], start: int = 0) -> None:
+        """Make ``token_ids`` the text from ``start`` on; what the old one has in common is kept.
+
+        Args:
+            token_ids: of the text.
+            start: tokens before them, which are there and stay.
+        """
+        common = num_common(self._ids[start:], token_ids)
+        self.truncate(start + common)
         self.extend(token_ids[common:])
 
     def continuations(self, num_tokens: int) -> list[tuple[int, ...]]:

@@ -98,7 +98,8 @@ class Prices:
                 work was only asked for is no price.
             branches: the rows were a tree.
             with_block: DFlash2 ran; what it took beside the head's steps cannot be told apart.
-            was_asked: the router was asked, whose own time is told apart from that of a drafter.
+            was_asked: the router was asked between two rounds; its own time is told apart from that
+                of a drafter.
         """
         if not self._learns:
             return

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from engine.draft.dflash import DflashRows, walk
-from engine.draft.draft import Draft
-from engine.draft.drafter import Drafter
+from engine.draft.draft import Draft, Foreseen
+from engine.draft.drafter import Drafter, Room
 from engine.draft.lookup import LookupDrafter
+from engine.draft.market import Proposal
 from engine.draft.mtp import MtpRows
 from engine.draft.prices import Prices
 from engine.draft.router import Router
@@ -29,7 +30,8 @@ class Routing:
 class RoutedDrafter(Drafter):
     """Proposes what the router chooses; each draft names who proposed it.
 
-    The last round of a turn teaches nothing: it is scored when the next one is proposed.
+    What a round taught counts from the next but one on: nothing that can be done while a round runs
+    is done while a device waits for the next. So the last round of a turn teaches nothing.
 
     Args:
         router: of the turn.
@@ -55,14 +57,19 @@ class RoutedDrafter(Drafter):
         self._lookup = lookup
         self._mtp = mtp
         self._dflash = dflash
+        self.reads_rows = mtp is not None or dflash is not None
         self._num_prompt = num_prompt
         self._answer_ids = answer_ids
-        self._num_known = 0
+        # tokens that were there when something was said, as far as that was not learned from
+        self._said_at: list[int] = []
         self._is_plain = False
+        self._draft = Draft.chain(())
 
     def propose(self, token_id: int, num_generated: int, num_tokens: int) -> Draft:
         """Propose what pays best, which may be nothing."""
-        self._learn(num_generated)
+        self._said_at.append(num_generated)
+        if not self._router.is_prepared:
+            self._learn()
         endings = self._lookup.endings(num_tokens)
         context_tokens = self._num_prompt + num_generated - 1  # ``token_id`` is not read yet
         chosen = self._router.propose(
@@ -70,6 +77,38 @@ class RoutedDrafter(Drafter):
         )
         said = chosen.num_steps or chosen.with_block or chosen.token_ids
         self._is_plain = not said and self._router.expects_no_copy
+        self._draft = self._drafted(chosen)
+        return self._draft
+
+    def goes_on_plainly(self, num_generated: int, num_tokens: int) -> bool:
+        """Whether no drafter pays or is tried behind what is known; see ``Drafter``."""
+        if not self._said_at or num_generated > self._said_at[-1]:
+            self._said_at.append(num_generated)
+            self._learn()
+            self._draft = Draft.chain(())  # the round on its way is plain
+            context_tokens = self._num_prompt + num_generated
+            endings = self._lookup.endings(num_tokens + 1)
+            self._is_plain = self._router.goes_on_plainly(endings, context_tokens, num_tokens)
+        return self._is_plain
+
+    def prepare(self, num_generated: int, room_behind: Room) -> Foreseen | None:
+        """Learn, weigh what is known, and foresee that a copy goes on; see ``Drafter``."""
+        self._learn()
+        guess, endings = self._lookup.guess(self._draft, room_behind)
+        num_tokens = room_behind(len(guess) or 1)
+        if num_tokens < 1:
+            return None
+        context_tokens = self._num_prompt + num_generated
+        chosen = self._router.prepare(context_tokens, num_tokens, endings)
+        return Foreseen(guess, self._drafted(chosen)) if guess and chosen is not None else None
+
+    def _learn(self) -> None:
+        """Learn from the rounds whose tokens are known."""
+        while len(self._said_at) > 1:
+            self._router.learn(self._answer_ids[self._said_at[0] : self._said_at[1]])
+            del self._said_at[0]
+
+    def _drafted(self, chosen: Proposal) -> Draft:
         block_bytes = 0
         if chosen.with_block and self._dflash is not None:
             block_bytes = self._dflash.drafter.moved_bytes(self._dflash.num_read)
@@ -80,19 +119,6 @@ class RoutedDrafter(Drafter):
             with_block=chosen.with_block,
             num_bytes=block_bytes,
         )
-
-    def goes_on_plainly(self, num_generated: int, num_tokens: int) -> bool:
-        """Whether no drafter pays or is tried behind what is known; see ``Drafter``."""
-        if num_generated > self._num_known:
-            self._learn(num_generated)
-            context_tokens = self._num_prompt + num_generated
-            endings = self._lookup.endings(num_tokens + 1)
-            self._is_plain = self._router.goes_on_plainly(endings, context_tokens, num_tokens)
-        return self._is_plain
-
-    def _learn(self, num_generated: int) -> None:
-        self._router.learn(self._answer_ids[self._num_known : num_generated])
-        self._num_known = num_generated
 
     def _run(self, token_id: int, drafter: str, num_tokens: int) -> list[int]:
         if drafter == "mtp" and self._mtp is not None:

@@ -10,8 +10,9 @@ another is free: their keys are filled for every committed token whoever propose
 bias to what ran before.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import mul
 
@@ -20,11 +21,12 @@ from engine.draft.candidates import Candidates, Chain, grow
 from engine.draft.market import MAX_TOKENS, PLAIN, Market, Option, Proposal
 from engine.draft.ngrams import Ending
 from engine.draft.prices import MAX_STEPS, Prices
+from engine.draft.said import Said, worth_another_try
 
 ROUNDS_WITHOUT_A_COPY = 16
 """Rounds in which lookup was never right, until plain rounds may follow each other unseen. A copy
 that begins while they do is seen one round later, which costs that round; what it saves is the
-host's part of each, about a twelfth of it on an H200."""
+host's part of each."""
 
 RunDrafter = Callable[[str, int], Sequence[int]]
 """("mtp" or "dflash2", tokens) -> up to as many tokens, each behind the one before."""
@@ -33,12 +35,32 @@ _NOTHING = Candidates()
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What the drafters said in a round, to be scored when its tokens are committed."""
+class _Prepared:
+    """What of a decision needs no more than what is known while the round before it runs.
 
-    chains: Sequence[Chain]
+    Attributes:
+        most: tokens that a round may propose.
+        chances: of lookup, by tokens in common.
+        draft_ms: by steps of the MTP head.
+        market: prices of its verify.
+        options: what may run.
+        alone: the best of them where lookup finds nothing.
+        endings: that lookup will find, as far as that can be guessed.
+        found: what they come to.
+        chosen: the best option beside them.
+        plain: what is proposed if no drafter runs.
+    """
+
+    most: int
+    chances: Sequence[float]
+    draft_ms: Sequence[float]
+    market: Market
+    options: Sequence[Option]
+    alone: Option
     endings: Sequence[Ending]
-    tried: frozenset[str]
+    found: Candidates
+    chosen: Option
+    plain: Proposal
 
 
 class Router:
@@ -66,13 +88,50 @@ class Router:
         self._max_steps = min(max_steps, MAX_STEPS)
         self._max_places = max_places
         self._branches = branches
-        self._said: _Said | None = None
+        # of rounds whose tokens are not learned from yet: one on its way, and one before it
+        self._said: deque[Said] = deque(maxlen=2)
+        self._prepared: _Prepared | None = None
         self._num_without_copy = 0
 
     @property
     def expects_no_copy(self) -> bool:
         """Whether lookup has not been right for long."""
         return self._num_without_copy >= ROUNDS_WITHOUT_A_COPY
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the next proposal waits for lookup alone."""
+        return self._prepared is not None
+
+    def prepare(
+        self, context_tokens: int, num_tokens: int, endings: Sequence[Ending] = ()
+    ) -> Proposal | None:
+        """Get ready to propose, while the round before is on its way.
+
+        Args:
+            context_tokens: positions held; those of the round on its way change no price.
+            num_tokens: the most proposals that the next round has room for.
+            endings: that lookup finds if the text goes on as it is thought to.
+
+        Returns:
+            What `propose` then says; None where a drafter must run first.
+        """
+        most = min(num_tokens, MAX_TOKENS)
+        draft_ms, market = self._prices.draft_ms(), Market(self._prices, context_tokens)
+        options = self._options(most, draft_ms)
+        alone = market.best(options, _NOTHING, branches=False)
+        chances = self._calibration.lookup_chances()
+        if not self._branches:
+            endings = endings[:1]
+        found = grow((), endings, chances, most)
+        chosen = market.best(options, found, branches=self._branches) if endings else alone
+        plain = market.cut(found, 0, with_block=False, spent_ms=0.0)
+        self._prepared = _Prepared(
+            most, chances, draft_ms, market, options, alone, endings, found, chosen, plain
+        )
+        resting = self._resting(self._prepared, chosen)
+        is_due = any(self._calibration.probes[name].is_due for name in resting)
+        return None if chosen.drafter or is_due else plain
 
     def propose(
         self,
@@ -91,29 +150,29 @@ class Router:
         """
         if not self._branches:
             endings = endings[:1]
-        most = min(num_tokens, MAX_TOKENS)
-        lookup_chances = self._calibration.lookup_chances()
-        found = grow((), endings, lookup_chances, most)
-        market = Market(self._prices, context_tokens)
-        draft_ms = self._prices.draft_ms()
-        options = self._options(most, draft_ms)
-        chosen = market.best(options, found, branches=self._branches)
+        ready = self._ready(endings, context_tokens, num_tokens)
+        self._prepared = None
+        most, market, found, chosen = ready.most, ready.market, ready.found, ready.chosen
         if chosen.drafter:
             self._calibration.probes[chosen.drafter].pays()
-        tried = self._due(market, options, chosen)
+        tried = self._due(ready, chosen)
         chains = [
             Chain(one.drafter, run(one.drafter, len(one.chances)), one.chances)
             for one in (chosen, *tried)
             if one.drafter
         ]
-        self._said = _Said(chains, endings, frozenset(one.drafter for one in tried))
-        if self._branches and chains:
-            found = grow(chains, endings, lookup_chances, most)
+        names = frozenset(one.drafter for one in tried)
+        spent = {one.drafter: one.ms for one in (chosen, *tried)}
+        self._said.append(Said(chains, endings, names, market, spent))
+        if not chains:
+            return ready.plain
+        if self._branches:
+            found = grow(chains, endings, ready.chances, most)
         elif chosen.drafter:  # a try that may not branch is scored, and verified by nobody
-            found = grow(chains[:1], (), lookup_chances, most)
+            found = grow(chains[:1], (), ready.chances, most)
         num_steps = sum(len(one.token_ids) for one in chains if one.drafter == "mtp")
         with_block = any(one.drafter == "dflash2" for one in chains)
-        spent_ms = draft_ms[num_steps] + (self._prices.block_ms() if with_block else 0.0)
+        spent_ms = ready.draft_ms[num_steps] + (self._prices.block_ms() if with_block else 0.0)
         return market.cut(found, num_steps, with_block=with_block, spent_ms=spent_ms)
 
     def goes_on_plainly(
@@ -132,26 +191,28 @@ class Router:
         """
         if not self._branches:
             endings = endings[:1]
-        self._said = _Said((), endings, frozenset())
-        most = min(num_tokens, MAX_TOKENS)
+        self._said.append(Said((), endings))
         going_on = [Ending(one.length + 1, one.continuation[1:]) for one in endings]
-        found = grow((), going_on, self._calibration.lookup_chances(), most)
-        market = Market(self._prices, context_tokens)
-        options = self._options(most, self._prices.draft_ms())
-        chosen = market.best(options, found, branches=self._branches)
-        resting = self._resting(market, options, chosen)
+        self.prepare(context_tokens, num_tokens, going_on)
+        assert self._prepared is not None
+        ready = self._prepared
+        resting = self._resting(ready, ready.chosen)
         for name in resting:
             self._calibration.probes[name].rests()
         is_due = any(self._calibration.probes[name].is_due for name in resting)
-        if chosen.drafter or is_due or not self.expects_no_copy:
+        if ready.chosen.drafter or is_due or not self.expects_no_copy:
             return False
-        return not market.cut(found, 0, with_block=False, spent_ms=0.0).token_ids
+        return not ready.plain.token_ids
 
     def learn(self, committed: Sequence[int]) -> None:
-        """Score what was said in the round that committed these tokens, once."""
-        said, self._said = self._said, None
-        if said is None:
+        """Score what was said in the oldest round that was not learned from, once.
+
+        Args:
+            committed: the tokens of that round.
+        """
+        if not self._said:
             return
+        said = self._said.popleft()
         self._calibration.learn_lookup(said.endings, committed)
         was_copy = any(one.continuation[:1] == tuple(committed[:1]) for one in said.endings)
         self._num_without_copy = 0 if was_copy else self._num_without_copy + 1
@@ -159,10 +220,8 @@ class Router:
             one.drafter: self._calibration.learn_chain(one.drafter, one.token_ids, committed)
             for one in said.chains
         }
-        most = max((number for name, number in right.items() if name not in said.tried), default=0)
-        for name in said.tried:
-            if right[name] > most:
-                self._calibration.probes[name].was_right()
+        for name in worth_another_try(said, right, committed):
+            self._calibration.probes[name].was_right()
 
     def _options(self, most: int, draft_ms: Sequence[float]) -> list[Option]:
         """What may run for at most so many tokens: nothing, the head's steps, a block."""
@@ -184,26 +243,41 @@ class Router:
             for number, ms in costs
         ]
 
-    def _due(self, market: Market, options: Sequence[Option], chosen: Option) -> list[Option]:
+    def _ready(self, endings: Sequence[Ending], context_tokens: int, num_tokens: int) -> _Prepared:
+        """What was prepared, as far as it still holds, and the rest of it now."""
+        ready = self._prepared
+        if ready is None or ready.most != min(num_tokens, MAX_TOKENS):
+            self.prepare(context_tokens, num_tokens, endings)
+            assert self._prepared is not None
+            return self._prepared
+        if list(endings) == list(ready.endings):
+            return ready
+        found = grow((), endings, ready.chances, ready.most)
+        chosen = ready.alone
+        if endings:
+            chosen = ready.market.best(ready.options, found, branches=self._branches)
+        plain = ready.market.cut(found, 0, with_block=False, spent_ms=0.0)
+        return replace(ready, endings=endings, found=found, chosen=chosen, plain=plain)
+
+    def _due(self, ready: _Prepared, chosen: Option) -> list[Option]:
         """Drafters that are tried although they do not pay, not even where lookup has nothing."""
         due: list[Option] = []
-        for name, own in self._resting(market, options, chosen).items():
+        for name, own in self._resting(ready, chosen).items():
             probe = self._calibration.probes[name]
             if not probe.is_due:
                 probe.rests()
                 continue
             probe.is_tried()
-            alone = market.best([PLAIN, *own], _NOTHING, branches=False)
+            alone = ready.market.best([PLAIN, *own], _NOTHING, branches=False)
             due.append(alone if alone.drafter else own[0])
         return due
 
-    def _resting(
-        self, market: Market, options: Sequence[Option], chosen: Option
-    ) -> dict[str, list[Option]]:
+    def _resting(self, ready: _Prepared, chosen: Option) -> dict[str, list[Option]]:
         """Drafters that do not pay, not even where lookup has nothing, by what they could do."""
         resting = [one for one in self._calibration.probes if one != chosen.drafter]
-        if not resting:
-            return {}
-        best = market.best(options, _NOTHING, branches=False).drafter
-        could = {name: [one for one in options if one.drafter == name] for name in resting}
-        return {name: own for name, own in could.items() if own and name != best}
+        could = {
+            name: [one for one in ready.options if one.drafter == name]
+            for name in resting
+            if name != ready.alone.drafter
+        }
+        return {name: own for name, own in could.items() if own}

@@ -202,7 +202,7 @@ class Model:
             if self.taps is not None:
                 self.taps.write(index, stream)
         if self.taps is not None:
-            self.taps.keep(state.length, slice(len(ids)))
+            self.taps.keep(state.length, self.taps.copy(len(ids)))
         state.length = end
         return normed
 

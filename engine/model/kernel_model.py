@@ -142,7 +142,7 @@ class KernelModel(Model):
         key = (num_rows, self.taps is not None)
         self._chunk_graphs.run(key, launch, f"a chunk of {num_rows} rows of a prompt")
         if self.taps is not None:
-            self.taps.keep(state.length, slice(len(ids)))
+            self.taps.keep(state.length, self.taps.copy(len(ids)))
         state.length += len(ids)
         return hidden[: len(ids)].clone()
 
@@ -151,5 +151,5 @@ class KernelModel(Model):
         state.begin(ids, plan_chain(len(ids)))
         self.run_rows(state, RowsShape(len(ids), context_class(state.length + len(ids))), hidden)
         if self.taps is not None:
-            self.taps.keep(state.length, slice(len(ids)))
+            self.taps.keep(state.length, self.taps.copy(len(ids)))
         state.accept(range(len(ids)))

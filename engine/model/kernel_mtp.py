@@ -21,7 +21,7 @@ from kernels.attention.prep import attention_prep
 from kernels.attention.verify import attention_verify
 from kernels.common.round import MAX_ROWS
 from kernels.common.staged import StagedTable
-from kernels.common.tree import TreeTables
+from kernels.common.tree import StagedTree
 from kernels.embed.op import embed
 from kernels.head.op import argmax_rows
 from kernels.head.scratch import HeadScratch
@@ -70,7 +70,7 @@ class KernelMtp(Mtp):
         self._starts = self._table.values[MAX_ROWS:]
         self._proposed = torch.zeros(MAX_STEPS, dtype=torch.int32, device=device)
         self._scratch = HeadScratch(1, config.vocab_size, device)
-        self._chain = TreeTables(device)
+        self._chain = StagedTree(device)
 
     @torch.inference_mode()
     def fill(self, hidden: torch.Tensor, next_ids: Sequence[int], state: DraftState) -> None:

@@ -7,6 +7,7 @@ and tails have two halves: a round writes one and reads what the round before wr
 """
 
 from collections.abc import Iterable, Sequence
+from struct import Struct
 
 import torch
 
@@ -15,12 +16,19 @@ from engine.model.state import Snapshot, State
 from kernels.attention.compact import attention_compact
 from kernels.attention.kv_codes import KvScales
 from kernels.common.round import MAX_ROWS
-from kernels.common.staged import StagedTable
-from kernels.common.tree import TreePlan, TreeTables
+from kernels.common.staged import StagedTable, pinned
+from kernels.common.tree import TREE_SIZE, TreePlan, TreeTables, plan_chain
 from kernels.conv.op import conv_fold
 from kernels.delta.fold import delta_fold
 from kernels.delta.record import DeltaRecord
 from kernels.sample.accept import MAX_STOP_IDS, AcceptBuffers
+
+_NUMBERS = Struct(f"={2 * MAX_ROWS + 4}i")
+"""A round beside its tree: tokens, pending rows, start, parity, number of pending rows, budget."""
+
+_PAGE_SIZE = TREE_SIZE + _NUMBERS.size // 4
+_ZEROS = (0,) * MAX_ROWS
+_ONE_ROW = plan_chain(1)
 
 
 class StopIds:
@@ -41,8 +49,52 @@ class StopIds:
         self._table.load((*known, *(0,) * (MAX_STOP_IDS - len(known)), len(known)))
 
 
+class RoundPage:
+    """The numbers of a round on the host, ready to be sent."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._page, numbers = pinned(_PAGE_SIZE, device)
+        self._bytes = memoryview(numbers).cast("B")
+        self._has_left = torch.cuda.Event() if device.type == "cuda" else None
+        self._is_marked = False
+        self.may_be_leaving = False
+
+    def write(
+        self,
+        row_ids: Sequence[int],
+        plan: TreePlan,
+        start: int,
+        parity: int,
+        pending: Sequence[int],
+        budget: int,
+    ) -> None:
+        """Write a round's numbers, when those before have left; see `RoundInputs`."""
+        self.mark()
+        if self.may_be_leaving and self._has_left is not None:
+            self._has_left.synchronize()
+        self._bytes[: len(plan.tables)] = plan.tables
+        _NUMBERS.pack_into(
+            self._bytes, 4 * TREE_SIZE,
+            *row_ids, *_ZEROS[len(row_ids) :], *pending, *_ZEROS[len(pending) :],
+            start, parity, len(pending), budget,
+        )  # fmt: skip
+
+    def send(self, values: torch.Tensor) -> None:
+        """Copy to the device, in the order of the current stream."""
+        values.copy_(self._page, non_blocking=True)
+        self.may_be_leaving, self._is_marked = True, False
+
+    def mark(self) -> None:
+        """Let `write` wait for no more than what was asked of the device before now."""
+        if self.may_be_leaving and not self._is_marked and self._has_left is not None:
+            self._has_left.record()
+            self._is_marked = True
+
+
 class RoundInputs:
     """The numbers of one round in device memory, at fixed addresses: one copy brings them all.
+
+    They leave from two pages in turn, so that those of a round can be written while another runs.
 
     Attributes:
         row_ids: int32 [32], the token of each row.
@@ -55,16 +107,17 @@ class RoundInputs:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._table = StagedTable(2 * MAX_ROWS + 4, device)
-        values = self._table.values
+        self._values = torch.zeros(_PAGE_SIZE, dtype=torch.int32, device=device)
+        self._pages = [RoundPage(device), RoundPage(device)]
+        self.tree = TreeTables(self._values)
+        values = self._values[TREE_SIZE:]
         self.row_ids = values[:MAX_ROWS]
         self.pending_rows = values[MAX_ROWS : 2 * MAX_ROWS]
         scalars = values[2 * MAX_ROWS :]
         self.start, self.parity, self.num_pending = scalars[:1], scalars[1:2], scalars[2:3]
         self.budget = scalars[3:]
-        self.tree = TreeTables(device)
 
-    def load(
+    def write(
         self,
         row_ids: Sequence[int],
         plan: TreePlan,
@@ -73,12 +126,19 @@ class RoundInputs:
         pending: Sequence[int],
         budget: int = MAX_ROWS,
     ) -> None:
-        """Bring a round's numbers to the device, in the order of the current stream."""
-        no_ids = (0,) * (MAX_ROWS - len(row_ids))
-        no_rows = (0,) * (MAX_ROWS - len(pending))
-        scalars = (start, parity, len(pending), budget)
-        self._table.load((*row_ids, *no_ids, *pending, *no_rows, *scalars))
-        self.tree.load(plan)
+        """Write a round's numbers to the page that `send` sends."""
+        self._pages[1].mark()
+        self._pages[0].write(row_ids, plan, start, parity, pending, budget)
+
+    def send(self) -> None:
+        """Bring what was written to the device, in the order of the current stream."""
+        self._pages[0].send(self._values)
+        self._pages.reverse()
+
+    def have_left(self) -> None:
+        """The device has done all that was asked of it before now."""
+        for one in self._pages:
+            one.may_be_leaving = False
 
     def ends(self, stops: StopIds, result: torch.Tensor) -> AcceptBuffers:
         """What a round's end reads, and writes for a plain round behind it.
@@ -154,15 +214,26 @@ class RoundState(State):
             plan: how they follow each other.
             budget: tokens that the round may commit.
         """
-        self.inputs.load(row_ids, plan, self.length, self.parity, self.pending, budget)
+        self.inputs.write(row_ids, plan, self.length, self.parity, self.pending, budget)
+        self.inputs.send()
+
+    def close_gaps(self) -> None:
+        """Move keys and values of the rows that a round accepts together; for a tree's rounds.
+
+        They lie in the slots of their rows. To be asked of the device behind the round's end, which
+        leaves there which rows those are. The host may take in fewer of them: they come first.
+        """
+        inputs = self.inputs
+        attention_compact(
+            self.kv.keys, self.kv.values, inputs.start, inputs.num_pending, inputs.pending_rows,
+            advanced=True,
+        )  # fmt: skip
 
     def accept(self, rows: Sequence[int]) -> None:
-        """Take in rows of the round that has run: a path from row 0."""
+        """Take in rows of the round that has run: a path from row 0, its gaps closed."""
         self.pending = tuple(rows)
         self.length += len(rows)
         self.parity = 1 - self.parity
-        if self.pending != tuple(range(len(rows))):
-            self._close_gaps()
 
     def drop(self) -> None:
         """Take in no row of the round that has run; what it folded stays folded."""
@@ -174,17 +245,8 @@ class RoundState(State):
         )  # fmt: skip
 
     def _load_scalars(self) -> None:
-        inputs = self.inputs
-        inputs.load((), inputs.tree.plan, self.length, self.parity, self.pending)
-
-    def _close_gaps(self) -> None:
-        """Move keys and values of accepted rows, which lie in the slots of their rows, together."""
-        inputs = self.inputs
-        self._load_scalars()
-        attention_compact(
-            self.kv.keys, self.kv.values, inputs.start, inputs.num_pending, inputs.pending_rows,
-            advanced=True,
-        )  # fmt: skip
+        self.inputs.write((), _ONE_ROW, self.length, self.parity, self.pending)
+        self.inputs.send()
 
     def settle(self) -> None:
         """Fold the pending rows into states and tails, so that those stand for all tokens read."""

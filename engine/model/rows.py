@@ -4,7 +4,7 @@ Everything that changes from round to round is read from device memory, so a cap
 launches serves every round of as many rows. A row's bits are those of a round with its path alone.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -24,14 +24,15 @@ from kernels.delta.gate import GATED_FROM, OutputGate
 from kernels.delta.walk import delta_walk
 from kernels.embed.op import embed
 from kernels.linear.weight import Bf16Weight
+from kernels.mixer.op import mixer_rows
+from kernels.mixer.tile import takes
 
 ARITHMETIC = "rows-2"
 """How a round's layers compute beside their products; a change of any bit gets a new number."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowsShape:
-    """What decides the launches of a round.
+class RowsShape(NamedTuple):
+    """What decides the launches of a round: a part of the key of its graph.
 
     Attributes:
         num_rows: 1 to 32.
@@ -103,28 +104,32 @@ def _walk(
 ) -> torch.Tensor:
     """Run a gated delta layer over normed rows: bf16 [T, D] -> bf16 [T, D]."""
     inputs, tree, record = state.inputs, state.inputs.tree, state.record.layer(index)
-    num_rows, heads = x.shape[0], config.num_value_heads
+    num_rows, heads, width = x.shape[0], config.num_value_heads, config.value_head_dim
+    pending = inputs.parity, inputs.num_pending, inputs.pending_rows
     raw, z = products(x, weights.qkv, weights.z)
     plain = plain_gates(weights)
-    ab = gates_product(x, weights) if plain is None else GateInputs(x, plain)
-    q = x.new_empty((num_rows, config.num_key_heads, config.key_head_dim), dtype=torch.float32)
-    v = x.new_empty((num_rows, heads, config.value_head_dim))
-    beta = x.new_empty((num_rows, heads), dtype=torch.float32)
-    conv_gates(
-        raw, ab, weights.conv, weights.decay_rate, weights.dt_bias,
-        state.tails[index], record.raw, record.k, record.decay,
-        inputs.parity, inputs.num_pending, inputs.pending_rows, tree.parents,
-        q=q, v=v, beta=beta, overlap=shape.overlap,
-    )  # fmt: skip
-    gate = OutputGate(
-        z.view(num_rows, -1, config.value_head_dim), weights.norm, config.rms_norm_eps
-    )
-    out = delta_walk(
-        q, v, beta, state.recurrent[index], record,
-        inputs.parity, inputs.num_pending, inputs.pending_rows, tree.saves, tree.restores,
-        out=torch.empty_like(v), gate=gate if num_rows >= GATED_FROM else None,
-        overlap=shape.overlap,
-    )  # fmt: skip
+    gate = OutputGate(z.view(num_rows, -1, width), weights.norm, config.rms_norm_eps)
+    out = x.new_empty((num_rows, heads, width))
+    if plain is not None and takes(num_rows, config.key_head_dim, width, x.shape[1]):
+        mixer_rows(
+            raw, GateInputs(x, plain), weights.conv, weights.decay_rate, weights.dt_bias,
+            state.tails[index], record, state.recurrent[index], *pending, tree,
+            out=out, overlap=shape.overlap,
+        )  # fmt: skip
+    else:
+        ab = gates_product(x, weights) if plain is None else GateInputs(x, plain)
+        q = x.new_empty((num_rows, config.num_key_heads, config.key_head_dim), dtype=torch.float32)
+        v = torch.empty_like(out)
+        beta = x.new_empty((num_rows, heads), dtype=torch.float32)
+        conv_gates(
+            raw, ab, weights.conv, weights.decay_rate, weights.dt_bias, state.tails[index],
+            record.raw, record.k, record.decay, *pending, tree.parents,
+            q=q, v=v, beta=beta, overlap=shape.overlap,
+        )  # fmt: skip
+        delta_walk(
+            q, v, beta, state.recurrent[index], record, *pending, tree.saves, tree.restores,
+            out=out, gate=gate if num_rows >= GATED_FROM else None, overlap=shape.overlap,
+        )  # fmt: skip
     if num_rows < GATED_FROM:
         out = gated_rms_norm(out, gate.z, gate.weight, gate.eps, overlap=shape.overlap)
     return product(out.view(num_rows, -1), weights.out)

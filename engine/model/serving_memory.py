@@ -25,6 +25,7 @@ from engine.types import KvFormat
 from kernels.attention.chunks import num_chunks as num_context_chunks
 from kernels.common.logit_rows import num_chunks, num_groups
 from kernels.common.round import MAX_ROWS
+from kernels.common.tree import TREE_SIZE
 from kernels.sample.accept import MAX_STOP_IDS, RESULT_SIZE
 
 GRAPH_LAYER_BYTES = 40 << 10
@@ -89,6 +90,8 @@ def passing_bytes(
     """
     chunk_tokens = CHUNK_TOKENS_ON_KERNELS if packed else PREFILL_CHUNK_TOKENS
     waiting = 2 * (MAX_WAITING_ROWS + chunk_tokens) if config.num_mtp_layers else 0
+    if packed:
+        waiting += 3 * MAX_ROWS  # of the rounds on their way, and of the one before them
     passing = {
         "prefill": chunk_tokens * _row_bytes(config),
         "waiting rows": waiting * 2 * config.hidden_size,
@@ -120,12 +123,8 @@ def _rope_bytes(config: ModelConfig, max_tokens: int) -> int:
 
 
 def _tables_bytes() -> int:
-    """A round's numbers, its tree and a turn's stop ids, each with the page that it leaves from."""
-    return 2 * 4 * ((2 * MAX_ROWS + 4) + _tree_entries() + (MAX_STOP_IDS + 1))
-
-
-def _tree_entries() -> int:
-    return (4 + MAX_ROWS) * MAX_ROWS
+    """A round's numbers and its tree with two pages, a turn's stop ids with one that they leave."""
+    return 3 * 4 * ((2 * MAX_ROWS + 4) + TREE_SIZE) + 2 * 4 * (MAX_STOP_IDS + 1)
 
 
 def _chunk_bytes(config: ModelConfig) -> int:
@@ -137,7 +136,8 @@ def _chunk_bytes(config: ModelConfig) -> int:
 def _choice_bytes(config: ModelConfig) -> int:
     """What choosing tokens on the device needs (`kernels.sample`), and what comes of a round.
 
-    That is the chosen ids, and the result on the device and on the two pages that it goes to.
+    That is the chosen ids, the result on the device and on the two pages that it goes to, and the
+    newest ids that penalties count with their page.
     """
     vocab = config.vocab_size
     chunks, groups = num_chunks(vocab), num_groups(vocab)
@@ -145,7 +145,7 @@ def _choice_bytes(config: ModelConfig) -> int:
     search = 8 * MAX_ROWS * (2 * 3 + 2 + 1)
     best = (8 + 4) * MAX_ROWS * chunks
     params, marks, bias = 2 * 8 * 16, 2 * vocab, 4 * vocab
-    came = 4 * (MAX_ROWS + 3 * RESULT_SIZE)
+    came = 4 * (MAX_ROWS + 5 * RESULT_SIZE)
     return maxima + sums + search + best + params + marks + bias + came
 
 
@@ -153,7 +153,7 @@ def _draft_bytes(config: ModelConfig) -> int:
     """What a chain of proposals reads and writes at fixed addresses."""
     vocab = config.vocab_size
     rows = 2 * MAX_ROWS * config.hidden_size
-    tables = 2 * 4 * (MAX_ROWS + MAX_STEPS + _tree_entries())
+    tables = 2 * 4 * (MAX_ROWS + MAX_STEPS + TREE_SIZE)
     scratch = 8 * num_groups(vocab) + 4 * num_chunks(vocab)
     return rows + tables + 4 * MAX_STEPS + scratch
 

@@ -1,8 +1,8 @@
 """What some layers leave in the residual stream, handed to a drafter that reads it.
 
 A forward pass writes rows to a buffer at one address, so that a captured graph can; whoever ran it
-then keeps those that count. What is kept of a position stands for the newest text there: keeping
-rows from a position on forgets what was kept behind it.
+then copies and keeps those that count. What is kept of a position stands for the newest text there:
+keeping rows from a position on forgets what was kept behind it.
 """
 
 import torch
@@ -37,15 +37,19 @@ class Taps:
             start = self.layers.index(layer) * self._width
             self.buffer[: len(stream), start : start + self._width] = stream
 
-    def keep(self, start: int, rows: slice | torch.Tensor) -> None:
-        """Keep a copy of rows of the buffer.
+    def keep(self, start: int, rows: torch.Tensor) -> None:
+        """Keep rows that were copied from the buffer.
 
         Args:
             start: position of the first; they follow each other.
-            rows: which.
+            rows: bf16 [T, layers * D].
         """
         self.forget_from(start)
-        self._kept.append((start, self.buffer[rows].clone()))
+        self._kept.append((start, rows))
+
+    def copy(self, num_rows: int) -> torch.Tensor:
+        """The first rows of the buffer, as the newest pass left them."""
+        return self.buffer[:num_rows].clone()
 
     def forget_from(self, start: int) -> None:
         """Forget what was kept of positions from ``start`` on."""

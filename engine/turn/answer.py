@@ -46,12 +46,13 @@ class Answer:
     ) -> None:
         self._stops_at_text = bool(request.stop)
         self._max_tokens = request.max_tokens
-        self._max_in_context = max_context_tokens - len(prompt_ids)
+        self._most = min(self._max_tokens, max_context_tokens - len(prompt_ids))
         self.stop_ids = frozenset[int]() if request.ignore_stop_ids else stop_ids
         is_thinking, budget = tokenizer.starts_thinking(prompt_ids), None
         if request.thinking_budget is not None:
             budget = ThinkingBudget.of(tokenizer, request.thinking_budget, is_thinking=is_thinking)
         self.chooser = TokenChooser(request.sampling, tokenizer.num_ids, prompt_ids, budget)
+        self._counts = self.chooser.counts
         begun = request.unfinished
         at_start = begun and not (begun.reasoning if is_thinking else begun.content)
         self.stream = TextStream(
@@ -67,23 +68,31 @@ class Answer:
     @property
     def room(self) -> int:
         """Tokens that may still be committed."""
-        return min(self._max_tokens, self._max_in_context) - len(self.token_ids)
+        return self._most - len(self.token_ids)
 
     @property
     def logits(self) -> torch.Tensor | None:
-        """What was kept: fp32 [tokens, V] on the CPU."""
-        return torch.cat(self._logits) if self._logits else None
+        """What was kept: fp32 [tokens, V] on the CPU; NaN where a failure lost them."""
+        if not self._logits:
+            return None
+        num_lost = len(self.token_ids) - sum(map(len, self._logits))
+        lost = torch.full((num_lost, self._logits[0].shape[1]), torch.nan)
+        return torch.cat([*self._logits, lost])
 
     def commit(self, token_id: int) -> bool:
         """Take the next token; whether the turn goes on behind it."""
-        self.chooser.note(token_id)
-        self.token_ids.append(token_id)
-        if self._stops_at_text:
-            self._spell()
+        token_ids = self.token_ids
+        token_ids.append(token_id)
         self.last_s = time.perf_counter()
         self.first_s = self.first_s or self.last_s
-        self.finish = self._reason_to_end(token_id)
-        return self.finish is None
+        if self._counts:
+            self.chooser.note(token_id)
+        if self._stops_at_text:
+            self._spell()
+        if token_id in self.stop_ids or self.stream.stopped or len(token_ids) >= self._most:
+            self.finish = self._reason_to_end(token_id)
+            return False
+        return True
 
     def keep(self, logits: torch.Tensor) -> None:
         """Keep what tokens were chosen from: fp32 [n, V]."""
@@ -113,13 +122,9 @@ class Answer:
         if pieces:
             self.token_chars[-1] += sum(len(text) for _, text in pieces)
 
-    def _reason_to_end(self, token_id: int) -> FinishReason | None:
+    def _reason_to_end(self, token_id: int) -> FinishReason:
         if token_id in self.stop_ids:
             return "stop"
         if self.stream.stopped:
             return "stop_string"
-        if len(self.token_ids) >= self._max_tokens:
-            return "length"
-        if len(self.token_ids) >= self._max_in_context:
-            return "context_full"
-        return None
+        return "length" if len(self.token_ids) >= self._max_tokens else "context_full"

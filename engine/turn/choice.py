@@ -44,6 +44,16 @@ class TokenChooser:
         self._budget = budget
 
     @property
+    def may_force(self) -> bool:
+        """Whether a token may have to come that the logits do not choose."""
+        return self._budget is not None
+
+    @property
+    def counts(self) -> bool:
+        """Whether `note` does anything."""
+        return self.penalises or self._budget is not None
+
+    @property
     def forced(self) -> int | None:
         """The token that must come next, whatever the logits say; None leaves it to them."""
         return self._budget.forced if self._budget is not None else None

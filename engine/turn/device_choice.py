@@ -1,21 +1,23 @@
 """Choose the tokens of a round's rows on the device, as `TokenChooser` does on the host."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
 from engine.model.round_state import RoundInputs, StopIds
 from engine.turn.choice import TokenChooser, bias_of
 from engine.turn.verify import Course
+from kernels.common.round import MAX_ROWS
+from kernels.common.staged import StagedTable
+from kernels.sample.accept import COMMITTED, RESULT_SIZE
 from kernels.sample.mark import mark_rows
 from kernels.sample.op import sample_rows
 from kernels.sample.params import Method, SampleParams
 from kernels.sample.rows import SampleScratch, TreeRows
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(NamedTuple):
     """What decides the launches that choose: the kernels' method, and whether a bias is added."""
 
     method: Method
@@ -39,6 +41,7 @@ class DeviceChoice:
         self._seen, self._generated = (
             torch.zeros(vocab_size, dtype=torch.uint8, device=device) for _ in range(2)
         )
+        self._new = StagedTable(RESULT_SIZE, device)  # marked as what a round leaves is
         self._bias = torch.zeros(vocab_size, device=device)
         self.stops = StopIds(device)
         self._chooser: TokenChooser | None = None
@@ -52,10 +55,7 @@ class DeviceChoice:
             self.stops.load(course.stop_ids)
             self._begin(chooser)
         if self._way.method.penalised:
-            new = chooser.generated[self._num_marked :]
-            self._num_marked = len(chooser.generated)
-            _mark(self._seen, new)
-            _mark(self._generated, new)
+            self._mark_generated(chooser.generated)
         return self._way
 
     def mark(self, result: torch.Tensor, way: Way) -> None:
@@ -86,6 +86,17 @@ class DeviceChoice:
         if way.biased:
             logits = logits + self._bias  # another tensor: those that were computed are kept
         sample_rows(logits, self._params, rows, method=way.method, ids=ids, scratch=self._scratch)
+
+    def _mark_generated(self, generated: Sequence[int]) -> None:
+        """Mark what was generated since the last round; of that round without waiting for it."""
+        new = generated[self._num_marked :]
+        self._num_marked += len(new)
+        if len(new) > MAX_ROWS:  # behind rounds that ran ahead, which marked most of it themselves
+            _mark(self._seen, new)
+            _mark(self._generated, new)
+        elif new:
+            self._new.load((len(new), *(0,) * (COMMITTED.start - 1), *new))
+            mark_rows(self._new.values, self._seen, self._generated)
 
     def _begin(self, chooser: TokenChooser) -> None:
         sampling = chooser.sampling

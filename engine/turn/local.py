@@ -42,7 +42,6 @@ class LocalEngine:
         machine: the parts that outlive a turn.
         template: of the checkpoint.
         drafting: the profile's choice and its limit.
-        notices: what a person should see with the first answer.
         most_marks: points of the conversation to come back to that are held at once.
     """
 
@@ -52,7 +51,6 @@ class LocalEngine:
         machine: Machine,
         template: ChatTemplate,
         drafting: Drafting,
-        notices: tuple[str, ...] = (),
         *,
         most_marks: int = LEAST_SNAPSHOTS,
     ) -> None:
@@ -61,7 +59,6 @@ class LocalEngine:
         self._tokenizer = machine.tokenizer
         self._template = template
         self._drafting = drafting
-        self._notices = list(notices)
         self._told_of_shape = ""
         self._transcript = Transcript(machine.tokenizer, template, info.max_context_tokens)
         self._memory: Memory | None = Memory(
@@ -190,7 +187,7 @@ class LocalEngine:
         )
         turn = Turn(machine, memory, reading, request, drafter, num_draft_tokens, began_s)
         try:
-            yield from self._raise_notices(*notices)
+            yield from (NoticeRaised(one) for one in notices if one)
             with closing(turn.events(stop)) as events:
                 for event in events:
                     if isinstance(event, TurnEnded):
@@ -218,7 +215,8 @@ class LocalEngine:
             ids = ids[: past.num_recorded(ids)] or ids
         _check(ids, machine)
         reading, told = read_how(memory, ids, past, self._info.computes_as, self._goes_on(request))
-        yield from self._raise_notices(told)
+        if told:
+            yield NoticeRaised(told)
         with closing(read_ahead(machine, memory, reading, stop)) as pieces:
             yield from pieces
 
@@ -248,12 +246,6 @@ class LocalEngine:
         """Whether a request is the last conversation and more."""
         said = self._said
         return bool(said) and request.messages[: len(said)] == said
-
-    def _raise_notices(self, *more: str) -> Iterator[NoticeRaised]:
-        notices, self._notices = self._notices, []
-        for text in (*notices, *more):
-            if text:
-                yield NoticeRaised(text)
 
     def _remember(self, prompt: Prompt, turn: Turn, request: Request, thinking: Thinking) -> None:
         """Note in the transcript what was generated."""

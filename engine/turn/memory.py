@@ -9,7 +9,7 @@ import torch
 from engine.draft.calibration import Calibration
 from engine.draft.dflash import DflashRows, DflashSource
 from engine.draft.mtp import MAX_MTP_TOKENS, MtpRows
-from engine.draft.ngrams import NgramIndex
+from engine.draft.ngrams import NgramIndex, num_common
 from engine.model.decoder import Model
 from engine.records import RangeRecord
 from engine.turn.marks import Mark, Marks
@@ -90,14 +90,14 @@ class Memory:
         """
         if self._is_spoilt:
             self.forget()
-        num_held, num_common = len(self.ids), _num_common(self.ids, ids)
-        if num_common < num_held:
-            mark = self._marks.nearest(num_common)
+        num_held, common = len(self.ids), num_common(self.ids, ids)
+        if common < num_held:
+            mark = self._marks.nearest(common)
             if mark is not None:
                 self._return_to(mark)
             else:
                 self.forget()
-        return Kept(num_held, num_common, len(self.ids))
+        return Kept(num_held, common, len(self.ids))
 
     def mark(self) -> None:
         """Make this point one to come back to."""
@@ -131,7 +131,7 @@ class Memory:
         self.last_hidden = hidden[-1:]
         last = self.ranges[-1] if self.ranges else None
         if last is not None and _goes_on(last, how, chunk_tokens):
-            self.ranges[-1] = replace(last, end=len(self.ids))
+            self.ranges[-1] = RangeRecord(last.start, len(self.ids), how, chunk_tokens)
         else:
             self.ranges.append(RangeRecord(start, len(self.ids), how, chunk_tokens))
 
@@ -163,11 +163,3 @@ def _goes_on(last: RangeRecord, how: str, chunk_tokens: int) -> bool:
     if (last.how, last.chunk_tokens) != (how, chunk_tokens):
         return False
     return how == "decode" or (last.end - last.start) % chunk_tokens == 0
-
-
-def _num_common(held: Sequence[int], ids: Sequence[int]) -> int:
-    """Length of the common beginning."""
-    for index, (one, other) in enumerate(zip(held, ids, strict=False)):
-        if one != other:
-            return index
-    return min(len(held), len(ids))

@@ -11,23 +11,47 @@ from engine.model.round_state import RoundState
 from engine.model.taps import Taps
 from engine.turn.clock import PhaseClock
 from engine.turn.verify import Commit, Course, Verified
-from kernels.sample.accept import COMMITTED, PATH
+from kernels.sample.accept import COMMITTED, PATH, RESULT_SIZE
 from kernels.sample.accept_reference import BROKEN
 
 
+class ResultPage:
+    """What came of a round, in memory of the host that a GPU copies to."""
+
+    def __init__(self, device: torch.device) -> None:
+        on_gpu = device.type == "cuda"
+        self._page = torch.zeros(RESULT_SIZE, dtype=torch.int32, pin_memory=on_gpu)
+        self._numbers: Any = cast("Any", self._page).numpy()
+        self._is_there = torch.cuda.Event() if on_gpu else None
+
+    def fetch(self, result: torch.Tensor) -> None:
+        """Let it be copied here when it is there: int32 [80] of `kernels.sample.accept`."""
+        self._page.copy_(result, non_blocking=True)
+        if self._is_there is not None:
+            self._is_there.record()
+
+    def wait(self) -> list[int]:
+        """Wait for the copy, and read it."""
+        if self._is_there is not None:
+            self._is_there.synchronize()
+        return self._numbers.tolist()
+
+
 @dataclass(frozen=True, slots=True)
-class RowBuffers:
-    """What every round writes to; the next one overwrites it.
+class PathRows:
+    """Copies of what a round left of the rows that the target came to, in their order.
+
+    The rounds behind it overwrite the rest. Rows behind the end of the path are others'.
 
     Attributes:
-        hidden: bf16 [32, D], rows after the final norm.
-        logits: fp32 [32, V].
-        taps: rows of some layers' outputs, where a drafter reads them.
+        hidden: bf16 [T, D], after the final norm.
+        logits: fp32 [T, V], where they are kept.
+        tapped: bf16 [T, layers * D], where a drafter reads some layers' outputs.
     """
 
     hidden: torch.Tensor
-    logits: torch.Tensor
-    taps: Taps | None
+    logits: torch.Tensor | None
+    tapped: torch.Tensor | None
 
 
 class RowsRound:
@@ -45,47 +69,52 @@ class RowsRound:
         draft: what it verifies.
         room: tokens that the turn may still commit.
         clock: of the round.
-        buffers: that it writes to.
+        taps: keep what a drafter reads.
     """
 
     def __init__(
-        self, course: Course, draft: Draft, room: int, clock: PhaseClock, buffers: RowBuffers
+        self, course: Course, draft: Draft, room: int, clock: PhaseClock, taps: Taps | None
     ) -> None:
         self.course = course
         self.draft = draft
         self.room = room
         self.clock = clock
         self.notice = ""
-        self._buffers = buffers
-        self._taken: tuple[torch.Tensor, torch.Tensor | None] | None = None
+        self._taps = taps
+        self._is_taken_in = self._has_ended = False
+        self._result: list[int] = []
 
-    def bring(self, result: torch.Tensor, page: torch.Tensor) -> None:
-        """Let what came of the round be copied to the host when it is there.
-
-        Args:
-            result: int32 [80] of `kernels.sample.accept`, on the device.
-            page: int32 [80], pinned where the device is a GPU.
-        """
-        page.copy_(result, non_blocking=True)
+    def bring(self, page: ResultPage, rows: PathRows) -> None:
+        """Hand over where what comes of the round will be: all of it is asked of the device."""
         self._page = page
-        self._is_there = torch.cuda.Event() if result.is_cuda else None
-        if self._is_there is not None:
-            self._is_there.record()
+        self._rows = rows
 
-    @torch.inference_mode()
+    @property
+    def is_taken_in(self) -> bool:
+        """Whether the state counts its rows already."""
+        return self._is_taken_in
+
     def take_in(self, rows: Sequence[int]) -> None:
-        """Let the state take in rows, a path from row 0, and copy what the next round overwrites.
-
-        All of it is asked of the device behind the round: the round may still be on its way.
-        """
-        state, buffers = self._state, self._buffers
-        at = _index(rows, buffers.hidden.device)
-        logits = buffers.logits[at].clone() if self.course.keeps_logits else None
-        self._taken = buffers.hidden[at].clone(), logits
-        if buffers.taps is not None:
-            buffers.taps.keep(state.length, at)
+        """Let the state take in rows, a path from row 0; the round may still be on its way."""
+        state = self._state
+        if self._taps is not None and self._rows.tapped is not None:
+            self._taps.keep(state.length, self._rows.tapped[: len(rows)])
         state.accept(rows)
-        self.clock.enter("host")
+        self._is_taken_in = True
+        self.end()
+
+    def end(self) -> None:
+        """Let the next round begin, in the clock."""
+        if not self._has_ended:
+            self._has_ended = True
+            self.clock.enter("host")
+
+    def result(self) -> list[int]:
+        """Wait for what came of it: int32 [80] of `kernels.sample.accept`."""
+        if not self._result:
+            self._result = self._page.wait()
+            self._state.inputs.have_left()
+        return self._result
 
     def wait(self, commit: Commit) -> Verified:
         """Wait for what came of it, and commit that as far as the turn goes on.
@@ -93,24 +122,21 @@ class RowsRound:
         Raises:
             ValueError: a row that the target came to has no finite largest logit.
         """
-        if self._is_there is not None:
-            self._is_there.synchronize()
-        result: list[int] = cast("Any", self._page).tolist()
-        num_chosen, num_agreed, _, finish, end = result[:5]
+        result = self.result()
+        num_chosen, num_agreed, num_tested, finish, end = result[:5]
         committed, path = (result[part][:num_chosen] for part in (COMMITTED, PATH))
         chosen, goes_on = self._commit(committed, commit)
         if goes_on and finish == BROKEN:
             raise ValueError(f"the logits of position {end + 1} have no finite maximum")
-        rows = path[: len(chosen)]
-        if self._taken is None:
-            self.take_in(rows)
-        assert self._taken is not None
-        hidden, logits = self._taken
-        parents = set(self.draft.plan.parents)
-        num_right = len(chosen) - (chosen != committed[: len(chosen)])
+        if chosen != committed:
+            path = path[: len(chosen)]
+            num_tested, num_agreed = self.draft.agreement(chosen)
+        if not self._is_taken_in:
+            self.take_in(path)
+        logits = self._rows.logits
         return Verified(
-            hidden, chosen, sum(row in parents for row in rows), min(num_agreed, num_right), logits,
-            self.notice,
+            self._rows.hidden[: len(path)], chosen, num_tested, num_agreed,
+            logits[: len(path)] if logits is not None else None, self.notice,
         )  # fmt: skip
 
     def drop(self) -> None:
@@ -127,17 +153,11 @@ class RowsRound:
 
         Rows behind a token that is forced have read one that the text does not hold.
         """
-        chosen: list[int] = []
+        chooser, chosen = self.course.chooser, list[int]()
+        may_force = chooser.may_force
         for token_id in committed:
-            forced = self.course.chooser.forced
+            forced = chooser.forced if may_force else None
             chosen.append(token_id if forced is None else forced)
             if not commit(chosen[-1]) or chosen[-1] != token_id:
                 return chosen, False
         return chosen, True
-
-
-def _index(rows: Sequence[int], device: torch.device) -> slice | torch.Tensor:
-    """Rows as an index; those of a chain need none that must reach the device."""
-    if list(rows) == list(range(len(rows))):
-        return slice(len(rows))
-    return torch.tensor(rows, device=device)

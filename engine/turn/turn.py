@@ -7,16 +7,17 @@ from collections.abc import Generator, Iterator
 from engine.draft.choose import DraftSources, make_drafter
 from engine.draft.draft import Draft
 from engine.draft.scripted import Truth, replayed
-from engine.records import RoundRecord, TurnRecord
+from engine.records import TurnRecord
 from engine.text.stream import TextStream
 from engine.turn.answer import Answer
 from engine.turn.failures import mid_turn_failures, sentence_of
 from engine.turn.machine import Machine, Reading
 from engine.turn.memory import Memory
 from engine.turn.prefill import read_prompt
+from engine.turn.round_log import RoundLog
 from engine.turn.rounds import Round, Rounds
 from engine.turn.verify import Course
-from engine.types import Event, NoticeRaised, Request, RoundEnded, TurnEnded
+from engine.types import Event, NoticeRaised, Request, TurnEnded
 
 
 class Turn:
@@ -54,16 +55,17 @@ class Turn:
         )
         self._num_reused = len(memory.ids)
         self._notices: list[str] = []
-        self._records: list[RoundRecord] = []
-        self._prefill_tok_s = self._rounds_s = 0.0
+        self._prefill_tok_s = 0.0
         self._error = ""
         sources = DraftSources(
             memory.mtp, memory.ngrams, ids, self.token_ids, self._truth(),
             machine.tokenizer.num_ids, memory.calibration, machine.routing, memory.dflash,
+            is_recorded=bool(request.replay_ids),
         )  # fmt: skip
         # what a scripted drafter takes is no price
         self._routing = machine.routing if drafter == "auto" else None
         self._drafter = make_drafter(drafter, request.draft_shape, sources)
+        self._log = RoundLog(self._answer, self._drafter.name, machine.traffic, began_s)
 
     @property
     def token_ids(self) -> list[int]:
@@ -85,6 +87,8 @@ class Turn:
             answer.finish = "error"
             self._error = sentence_of(problem)
             self._memory.spoil()
+            self._log.add_failed()
+            yield from self._log.told()
         answer.close()
         yield from answer.arrived()
         if answer.finish == "context_full":
@@ -119,30 +123,49 @@ class Turn:
         """
         answer, memory = self._answer, self._memory
         course = Course(
-            memory.state, answer.chooser, answer.stop_ids, keeps_logits=self._request.keep_logits
-        )
+            memory.state, answer.chooser, answer.stop_ids, keeps_logits=self._request.keep_logits,
+            ends_by_text=bool(self._request.stop),
+        )  # fmt: skip
         rounds = Rounds(self._machine.verifier, course, self._machine.model.device)
-        self._rounds_s = time.perf_counter() - self._began_s
+        self._log.begin()
         try:
             while answer.finish is None:
                 if stop.is_set():
                     answer.finish = "cancelled"
                     break
-                if not rounds.are_under_way:
-                    self._launch(rounds)
-                if self._goes_on_plainly():
-                    rounds.launch_ahead()
-                num_before = len(memory.ids)
-                one = self._take(rounds)
-                try:
-                    if answer.finish is None and not rounds.are_under_way:
-                        self._launch(rounds)
-                finally:
-                    yield from self._tell(one, num_before)
+                yield from self._run_round(rounds)
         except GeneratorExit:  # nobody wants more; after any failure the state is given up anyway
             self._leave(rounds)
             raise
         rounds.drop()
+
+    def _run_round(self, rounds: Rounds) -> Iterator[Event]:
+        """Wait for a round, launch the next, tell what it brought."""
+        drafter, memory = self._drafter, self._memory
+        if not rounds.are_under_way:
+            self._launch(rounds)
+        if self._goes_on_plainly():
+            rounds.launch_ahead()
+        elif foreseen := drafter.prepare(len(self.token_ids), self._room_behind):
+            rounds.foresee(foreseen)
+        newest, num_before = self.token_ids[-1], len(memory.ids)
+        one = self._take(rounds)
+        try:  # a device waits from here on, unless the next round is on its way
+            if drafter.reads_rows:
+                self._read(newest, one)
+            if self._answer.finish is None:
+                self._go_on(rounds, one)
+            if not drafter.reads_rows:
+                self._read(newest, one)
+        finally:
+            yield from self._tell(one, num_before)
+
+    def _go_on(self, rounds: Rounds, one: Round) -> None:
+        """Launch a round behind one, unless one is on its way."""
+        if one.went_as_foreseen:
+            self._propose()  # what is on its way: the drafter goes on as ever
+        elif not rounds.are_under_way:
+            self._launch(rounds)
 
     def _launch(self, rounds: Rounds) -> None:
         try:
@@ -160,31 +183,34 @@ class Turn:
             self._memory.spoil()
 
     def _take(self, rounds: Rounds) -> Round:
-        """Wait for a round and take in what it brought."""
-        newest = self.token_ids[-1]
-        one = rounds.take(self._answer.commit)
-        read_ids = [newest, *one.verified.chosen[:-1]]
-        self._memory.read(read_ids, one.verified.hidden, "decode")
-        return one
+        """Wait for a round."""
+        self._log.await_round(rounds.oldest, len(self._memory.ids))
+        return rounds.take(self._answer.commit)
+
+    def _read(self, newest: int, one: Round) -> None:
+        """Note what a round has read: the newest token before it, and all it committed but one."""
+        try:
+            read_ids = [newest, *one.verified.chosen[:-1]]
+            self._memory.read(read_ids, one.verified.hidden, "decode")
+        except BaseException:
+            self._memory.spoil()  # as above
+            raise
 
     def _tell(self, one: Round, context_tokens: int) -> Iterator[Event]:
         """Hand out what a round brought: text, its record, and what a person should know of it."""
         verified = one.verified
         if verified.logits is not None:
             self._answer.keep(verified.logits)
-        record = self._round_record(one, context_tokens)
-        self._records.append(record)
-        if self._routing is not None:
+        record = self._log.add(one, context_tokens)
+        # the first one pays for the prompt: to index it, and for its rows that wait for a head
+        if self._routing is not None and record.index:
             self._routing.prices.observe(
                 record.rows, context_tokens, one.draft.num_steps, record.ms,
                 branches=record.shape == "tree", with_block=one.draft.with_block,
-                was_asked=bool(one.draft.drafter),
+                was_asked=bool(one.draft.drafter) and not one.was_ready,
             )  # fmt: skip
         self._notices += [verified.notice] if verified.notice else []
-        yield from self._answer.arrived()
-        # with the first round those of the tokens before it
-        num_told = len(self.token_ids) - len(record.token_ids) if self._records[1:] else 0
-        yield RoundEnded(record, tuple(self._answer.token_chars[num_told:]))
+        yield from self._log.told()
         yield from self._raised()
 
     def _propose(self) -> Draft:
@@ -204,6 +230,10 @@ class Turn:
         """Whether nothing is to be proposed behind a plain round that is on its way."""
         num_tokens = self._most_proposals(self._answer.room - 1)
         return num_tokens < 1 or self._drafter.goes_on_plainly(len(self.token_ids), num_tokens)
+
+    def _room_behind(self, num_committed: int) -> int:
+        """The most proposals behind a round that commits so many tokens."""
+        return self._most_proposals(self._answer.room - num_committed)
 
     def _most_proposals(self, room: int) -> int:
         return min(self._num_draft_tokens, room - 1)
@@ -243,28 +273,6 @@ class Turn:
         notices, self._notices = self._notices, []
         yield from map(NoticeRaised, notices)
 
-    def _round_record(self, one: Round, context_tokens: int) -> RoundRecord:
-        draft, verified = one.draft, one.verified
-        num_rows, num_read = draft.plan.num_nodes, len(verified.chosen)
-        moved = self._machine.traffic(context_tokens, num_rows, num_read, draft.num_steps)
-        record = RoundRecord(
-            index=len(self._records),
-            drafter=draft.drafter or self._drafter.name,
-            shape=draft.shape,
-            rows=num_rows,
-            tested=verified.tested,
-            accepted=verified.accepted,
-            token_ids=tuple(verified.chosen),
-            context_tokens=context_tokens,
-            start_s=self._rounds_s,
-            num_bytes={**moved, "drafter": moved["drafter"] + draft.num_bytes},
-            draft_ids=draft.token_ids,
-            draft_parents=() if draft.plan.is_chain else tuple(draft.plan.parents[1:]),
-            ms=one.clock.ms(),
-        )
-        self._rounds_s += record.round_ms / 1e3
-        return record
-
     def _record(self) -> TurnRecord:
         answer, num_tokens = self._answer, len(self.token_ids)
         decode_s = answer.last_s - answer.first_s
@@ -279,7 +287,7 @@ class Turn:
             total_s=time.perf_counter() - self._began_s,
             prefill_tok_s=self._prefill_tok_s,
             decode_tok_s=(num_tokens - 1) / decode_s if num_tokens > 1 and decode_s > 0 else 0.0,
-            rounds=tuple(self._records),
+            rounds=tuple(self._log.records),
             ranges=tuple(self._memory.ranges),
             seed=self._request.sampling.seed,
             error=self._error,

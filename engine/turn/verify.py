@@ -1,8 +1,8 @@
 """Find out how far the target agrees with a draft."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
@@ -26,12 +26,14 @@ class Course:
         chooser: of the turn; whoever commits a token notes it there.
         stop_ids: end the turn.
         keeps_logits: hand out the logits of every committed token.
+        ends_by_text: the turn may end behind a token that the text alone tells apart.
     """
 
     state: State
     chooser: TokenChooser
     stop_ids: frozenset[int] = frozenset()
     keeps_logits: bool = False
+    ends_by_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,26 @@ class Verifier(Protocol):
         """
         ...
 
+    def get_ready(self, before: Launched, token_ids: Sequence[int], draft: Draft) -> Any:  # noqa: ANN401  each verifier's own
+        """Get a round ready while the one before it runs, for the case that this goes as foreseen.
+
+        Args:
+            before: the only round on its way.
+            token_ids: that it is thought to commit.
+            draft: of the next round.
+
+        Returns:
+            What `launch_ready` takes; None where there is nothing to be got ready.
+        """
+        ...
+
+    def launch_ready(self, ready: Any) -> Launched | None:  # noqa: ANN401
+        """Wait for the round before, and launch what is ready if it committed the foreseen tokens.
+
+        That comes before anything else that the host does with them.
+        """
+        ...
+
 
 class RowWalk:
     """Computes row after row and stops at the first disagreement.
@@ -141,6 +163,14 @@ class RowWalk:
 
     def launch_behind(self, before: Launched) -> None:  # noqa: ARG002
         """Never: nothing runs while nobody waits."""
+        return
+
+    def get_ready(self, before: Launched, token_ids: Sequence[int], draft: Draft) -> None:  # noqa: ARG002
+        """Nothing: as above."""
+        return
+
+    def launch_ready(self, ready: None) -> None:  # noqa: ARG002
+        """Never: as above."""
         return
 
 

@@ -1,6 +1,7 @@
 """Offer decode and verify attention: check arguments, choose the build, launch.
 
-CUDA tensors go to verify.cu and combine.cu, CPU tensors to the torch reference, row by row.
+CUDA tensors go to verify.cu, or verify_codes.cu, and combine.cu; CPU tensors to the torch
+reference, row by row.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Compile, load and launch verify.cu and combine.cu; `verify.py` has checked the arguments."""
+"""Compile, load and launch verify.cu or verify_codes.cu, and combine.cu; `verify.py` checks."""
 
 import ctypes
 import math
@@ -165,8 +165,8 @@ def _plan(
     streams = groups * parts.number
     bins = min(chunks, max(1, num_sms * tile.per_sm // streams))
     return _Plan(
-        load("verify", tuple(tile.macros(share).items()), overlap, device),
-        load("combine", (), overlap, device),
+        load(tile.kernel, tuple(tile.macros(share).items()), overlap, device),
+        load("combine", combine_macros(rows * heads, chunks, num_sms), overlap, device),
         Launch(bins * streams, tile.threads, tile.shared_bytes, overlap=overlap),
         Launch(
             rows * heads,
@@ -209,7 +209,7 @@ def _described(store: torch.Tensor) -> TensorMap:
         [narrow(1), narrow(1), narrow(1), narrow(1)],
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     )
     if error != driver.CUresult.CUDA_SUCCESS:
@@ -228,6 +228,11 @@ def family(capability: tuple[int, int]) -> Capability:
     return 90 if capability[0] in (9, 10) else 121
 
 
+def combine_macros(blocks: int, chunks: int, num_sms: int) -> tuple[tuple[str, int], ...]:
+    """Return what combine.cu is compiled with: a few blocks with many chunks ask far ahead."""
+    return (("AHEAD", 12 if 2 * blocks <= num_sms and chunks > 2 * STRANDS else 2),)
+
+
 def combine_shared_bytes(chunks: int) -> int:
     """Return the dynamic shared memory of a block of combine.cu."""
     strands = COMBINE_THREADS * 16 + STRANDS * 4 + COMBINE_THREADS // 32 * 4
@@ -238,7 +243,7 @@ def cubin(kernel: str, choices: tuple[tuple[str, int], ...], overlap: bool, targ
     """Compile a kernel for a target such as "sm_121a"; needs no GPU.
 
     Args:
-        kernel: "verify", "combine" or "compact", the stem of its source.
+        kernel: "verify", "verify_codes", "combine" or "compact", the stem of its source.
         choices: macros of its tile.
         overlap: start before the previous kernel of the stream has ended.
         target: what to compile for.

@@ -106,7 +106,7 @@ def _compacted_differs(device: str, *, coded: bool) -> str | None:
 
 
 def _tile_changes_bits(device: str, *, coded: bool) -> str | None:
-    """Compare other tiles with the default: more 16-row tiles, shorter and longer rings."""
+    """Compare other tiles with the default: more 16-row tiles, streams and teams, shorter rings."""
     capability = family(torch.cuda.get_device_capability(device))
     for case in _swept(coded):
         inputs = case.draw(3, device)
@@ -124,9 +124,14 @@ def _tile_changes_bits(device: str, *, coded: bool) -> str | None:
 def _others(tile: VerifyTile) -> Iterator[VerifyTile]:
     yield replace(tile, units=3)
     yield replace(tile, units=5)
-    yield replace(tile, units=6, per_sm=2)
-    yield replace(tile, m_tiles=min(tile.m_tiles + 1, 6), units=4, per_sm=1)
-    yield replace(tile, m_tiles=6, units=4, per_sm=1)
+    yield replace(tile, streams=2, units=4)
+    if tile.kv_bytes == 2:
+        yield replace(tile, team=1)
+        yield replace(tile, streams=2, team=1, units=4)
+        yield replace(tile, streams=1, team=2)
+    more = replace(tile, streams=1, team=1 if tile.kv_bytes == 2 else tile.team, units=4)
+    yield replace(more, m_tiles=min(tile.m_tiles + 1, 6))
+    yield replace(more, m_tiles=6)
 
 
 def _swept(coded: bool) -> tuple[Case, ...]:

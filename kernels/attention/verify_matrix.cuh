@@ -12,6 +12,15 @@ struct Operand {
   unsigned low, high;
 };
 
+__device__ __forceinline__ uint4 load_16(unsigned address) {
+  uint4 four;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(four.x), "=r"(four.y), "=r"(four.z), "=r"(four.w)
+               : "r"(address)
+               : "memory");
+  return four;
+}
+
 __device__ __forceinline__ Matrix4 load_matrices(unsigned address) {
   Matrix4 m;
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -39,12 +48,8 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], const Matrix4& a, 
                : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b.low), "r"(b.high));
 }
 
-// Address of a lane's row of a 16 x 16 operand a: rows by lane % 16, columns 8 on in the upper half.
-__device__ __forceinline__ unsigned operand_address(unsigned first, int row_bytes, int lane) {
-  return first + (lane & 15) * row_bytes + (lane >> 4) * 16;
-}
-
-// A row of a unit of the ring: its 16-byte pieces lie swizzled in the boxes that the engine wrote.
+// A row of a unit of the ring, or of the queries: its 16-byte pieces lie swizzled in boxes of 128 bytes a
+// row, as the engine writes them.
 struct UnitRow {
   unsigned at, box;  // address of its first box, and from box to box
   int turn;          // what its pieces are swizzled by
@@ -54,4 +59,10 @@ struct UnitRow {
 
 __device__ __forceinline__ UnitRow unit_row(unsigned unit, int row) {
   return {unit + row * BOX_ROW, BOX_BYTES, row & 7};
+}
+
+// A lane's row of a 16 x 16 operand a of the queries; the upper half of the lanes is a piece on.
+__device__ __forceinline__ UnitRow query_row(unsigned q, int first, int lane) {
+  const int row = first + (lane & 15);
+  return {q + row * BOX_ROW, Q_BOX_BYTES, row & 7};
 }

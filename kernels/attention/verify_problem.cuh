@@ -1,48 +1,41 @@
-// What a verify is compiled for, and what a launch of it is told.
+// What a verify is compiled for, what a launch of it is told, and what all its parts use.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <math_constants.h>
 
 // Compile-time choices, by `macros` of verify_tile.py: SHARE (query heads of a KV head), M_TILES (of
-// 16 rows of the matrix unit in a block), UNITS (of the ring), WARPS, MIN_BLOCKS, OVERLAP, none of
-// which changes a bit; and KV_BYTES (of a stored number: 2 for BF16, 1 for e4m3).
+// 16 rows of the matrix unit in a block), STREAMS (of chunks at a time in a block), TEAM (warps that
+// share the columns of a sum), UNITS (of a stream's ring), MIN_BLOCKS, OVERLAP, none of which changes
+// a bit; and KV_BYTES (of a stored number: 2 for BF16 in verify.cu, 1 for e4m3 in verify_codes.cu).
 
-constexpr int D = 256;         // of a head
-constexpr int UNIT = 32;       // slots of one fill of the ring
+constexpr int D = 256;        // of a head
+constexpr int UNIT = 32;      // slots of one fill of the ring
 constexpr int MAX_ROWS = 32;  // rows of a verify
-constexpr int BOX_ROW = 128;   // bytes side by side in a fill, which the engine swizzles in pieces of 16
+constexpr int BOX_ROW = 128;  // bytes side by side in a fill, which the engine swizzles in pieces of 16
 constexpr int BOX = BOX_ROW / KV_BYTES;  // columns of them
 constexpr int PIECE = 16 / KV_BYTES;     // columns of a piece
 constexpr int BOX_BYTES = UNIT * BOX_ROW;
 constexpr int UNIT_BYTES = D / BOX * BOX_BYTES;
-constexpr int Q_BYTES = 2 * D + 16;   // of a row, padded: eight rows of a matrix lie in different banks
-constexpr int P_BYTES = 2 * 64 + 16;  // of a row of weights, padded alike
-constexpr int WORKERS = WARPS * 32;   // threads that compute; one more warp feeds the ring
-// Many sums need more registers than nine warps can have alike: then the feeding warp is one of four
-// that give theirs away (setmaxnreg moves registers between groups of four warps, on sm_90 and later).
-constexpr bool UNEVEN = M_TILES >= 4;
-constexpr int THREADS = WORKERS + (UNEVEN ? 128 : 32);
+constexpr int RING_BYTES = UNITS * UNIT_BYTES;
 constexpr int BLOCK_ROWS = 16 * M_TILES;
-constexpr int V_TILES = D / 8 / WARPS;  // 8-column tiles of the values' sum of a warp
-constexpr int SCORE_M = M_TILES % 2 == 0 && WARPS % 2 == 0 ? 2 : 1;  // scores: warps along rows
-constexpr int SCORE_N = WARPS / SCORE_M;                             // and along positions
-constexpr int MT = M_TILES / SCORE_M, NT = 8 / SCORE_N;              // tiles of a warp there
+constexpr int Q_BOX_BYTES = BLOCK_ROWS * BOX_ROW;  // 64 columns of the queries, which lie as keys do
+constexpr int CREW = KV_BYTES == 2 ? M_TILES * TEAM : TEAM;  // warps that compute a stream
+constexpr int WARPS = STREAMS * CREW;                        // warps that compute; others feed the rings
+constexpr int WORKERS = WARPS * 32;
 
-// Dynamic shared memory: ring | barriers | zeros | work | paths | depths | scales | maxima | Q | P.
+// Dynamic shared memory: rings | queries | barriers | zeros | work | paths | depths | what is more.
 // `shared_bytes` of verify_tile.py counts the same.
-constexpr int BARRIERS_AT = UNITS * UNIT_BYTES;
-constexpr int ZERO_AT = BARRIERS_AT + 256;
+constexpr int Q_AT = STREAMS * RING_BYTES;
+constexpr int BARRIERS_AT = Q_AT + D / 64 * Q_BOX_BYTES;
+constexpr int ZERO_AT = BARRIERS_AT + 512;
 constexpr int WORK_AT = ZERO_AT + 128;
 constexpr int PATHS_AT = WORK_AT + 32;
 constexpr int DEPTHS_AT = PATHS_AT + MAX_ROWS * MAX_ROWS;
-constexpr int SCALES_AT = DEPTHS_AT + MAX_ROWS * 4;
-constexpr int MAXIMA_AT = SCALES_AT + BLOCK_ROWS * 4;
-constexpr int Q_AT = MAXIMA_AT + SCORE_N * BLOCK_ROWS * 4;
-constexpr int P_AT = Q_AT + BLOCK_ROWS * Q_BYTES;
+constexpr int MORE_AT = DEPTHS_AT + MAX_ROWS * 4;
 
 static_assert(KV_BYTES == 1 || KV_BYTES == 2);
-static_assert(UNITS >= 3 && UNITS <= 16 && Q_AT % 16 == 0 && M_TILES <= WARPS);
+static_assert(UNITS >= 3 && STREAMS * UNITS <= 32 && MORE_AT % 16 == 0);
 
 // What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
 struct alignas(64) TensorMap {
@@ -95,4 +88,9 @@ __device__ __forceinline__ float exp2_of(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
+}
+
+__device__ __forceinline__ unsigned two_of(float low, float high) {
+  const __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const unsigned&>(both);
 }

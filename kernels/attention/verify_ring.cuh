@@ -16,26 +16,31 @@ __device__ __forceinline__ void wait(unsigned barrier, unsigned phase) {
       ::"r"(barrier), "r"(phase) : "memory");
 }
 
+// What is read once leaves the cache before partial results do, which are read again: the policy that
+// createpolicy.fractional.L2::evict_first makes.
+constexpr unsigned long long LEAVE_FIRST = 0x12F0000000000000ull;
+
 struct Ring {
   unsigned barriers, base;
 
   __device__ __forceinline__ unsigned place(int unit) const { return base + unit % UNITS * UNIT_BYTES; }
-  __device__ __forceinline__ unsigned filled(int unit) const { return barriers + 8 * (unit % UNITS); }
-  __device__ __forceinline__ unsigned emptied(int unit) const { return barriers + 128 + 8 * (unit % UNITS); }
+  __device__ __forceinline__ unsigned filled(int unit) const { return barriers + 16 * (unit % UNITS); }
+  __device__ __forceinline__ unsigned emptied(int unit) const { return filled(unit) + 8; }
 
   __device__ __forceinline__ void set_up() const {
     for (int i = 0; i < UNITS; ++i) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(filled(i)) : "memory");
-      asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(emptied(i)), "n"(WARPS) : "memory");
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(emptied(i)), "n"(CREW) : "memory");
     }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
 
   __device__ __forceinline__ void wait_for(int unit, int count) const {
+#pragma unroll 1
     for (int i = unit; i < unit + count; ++i) wait(filled(i), i / UNITS & 1);
   }
 
-  // Called by a whole warp.
+  // Called by a whole warp, behind the products that use the units: right behind the loads, between the
+  // steps of a product, it was once followed by wrong sums of one warp.
   __device__ __forceinline__ void let_go(int unit, int count, int lane) const {
     __syncwarp();
     if (lane < count) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(emptied(unit + lane)) : "memory");
@@ -56,26 +61,30 @@ struct Ring {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(filled(unit)), "r"(UNIT_BYTES)
                  : "memory");
     asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
-        "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(place(unit)),
-        "l"(value ? &values : &keys), "r"(0), "r"(slot), "r"(0), "r"(group), "r"(filled(unit))
+        "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+        "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(place(unit)),
+        "l"(value ? &values : &keys), "r"(0), "r"(slot), "r"(0), "r"(group), "r"(filled(unit)), "l"(LEAVE_FIRST)
         : "memory");
   }
 };
 
-// Feed the ring with all that the block computes on; the work of one warp.
+__device__ __forceinline__ Ring ring_of(unsigned shared, int stream) {
+  return {shared + BARRIERS_AT + stream * UNITS * 16, shared + stream * RING_BYTES};
+}
+
+// Feed a stream's ring with all that its warps compute on; the work of one warp.
 __device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const TensorMap& keys, const TensorMap& values,
-                                     const Rows& rows, int lane) {
+                                     const Rows& rows, int stream, int lane) {
   Work work = work_of(p);
-  Chunk chunk = work.chunk(0);
+  Chunk chunk = work.chunk(stream, 0);
   int unit = 0;
   for (const int ahead = min(UNITS, 4 * chunk.full); unit < ahead; ++unit)  // committed long ago
     if (lane == 0) ring.fill(unit, chunk, unit, keys, values, work.start, rows.group);
   if constexpr (OVERLAP) wait_for_predecessor();
   work.last = work.start + __reduce_max_sync(~0u, depth_of(p, rows, lane));
-  chunk = work.chunk(0);
+  chunk = work.chunk(stream, 0);
   int within = unit;
-  for (int round = 0; chunk.number >= 0; chunk = work.chunk(++round), within = 0)
+  for (int pass = 0; chunk.number >= 0; chunk = work.chunk(stream, ++pass), within = 0)
     for (; within < chunk.units(); ++within, ++unit)
       if (lane == 0) ring.fill(unit, chunk, within, keys, values, work.start, rows.group);
 }

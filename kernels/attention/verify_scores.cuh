@@ -3,80 +3,73 @@
 
 #include "verify_tail.cuh"
 
-// This warp's scores, where all rows have the same keys.
-__device__ __forceinline__ void score(float (&scores)[MT][NT][4], const UnitRow (&key)[NT], unsigned q, int lane) {
+constexpr int N_TILES = TILE / 8;  // 8-position tiles
+
+using Scores = float[N_TILES][4];  // of 16 rows; lane (g, t): rows g, g + 8, positions 2t, 2t + 1 of each tile
+
+// A warp's scores of COUNT tiles of positions, where all its rows have the same keys: key(n) is this
+// lane's row of the tiles' eight.
+template <int COUNT, typename Key>
+__device__ __forceinline__ void score(float (*scores)[4], const Key& key, const UnitRow& q, int lane) {
 #pragma unroll
-  for (int m = 0; m < MT; ++m)
-    for (int n = 0; n < NT; ++n)
-      for (int i = 0; i < 4; ++i) scores[m][n][i] = 0.0f;
+  for (int n = 0; n < COUNT; ++n)
+    for (int i = 0; i < 4; ++i) scores[n][i] = 0.0f;
 #pragma unroll
-  for (int k = 0; k < D / (4 * PIECE); ++k) {
-    Matrix4 pieces[NT];
+  for (int k = 0; k < D / 32; ++k) {
+    Matrix4 a[2];
 #pragma unroll
-    for (int n = 0; n < NT; ++n) pieces[n] = load_matrices(key[n].piece(k * 4 + (lane >> 3)));
+    for (int step = 0; step < 2; ++step) a[step] = load_matrices(q.piece(k * 4 + step * 2 + (lane >> 4)));
 #pragma unroll
-    for (int step = 0; step < KEY_STEPS; ++step) {
-      Operand b[NT];
-#pragma unroll
-      for (int n = 0; n < NT; ++n) b[n] = key_operand(pieces[n], step);
-#pragma unroll
-      for (int m = 0; m < MT; ++m) {
-        const Matrix4 a = load_matrices(operand_address(q + m * 16 * Q_BYTES, Q_BYTES, lane) +
-                                        (k * KEY_STEPS + step) * 32);
-#pragma unroll
-        for (int n = 0; n < NT; ++n) multiply_add(scores[m][n], a, b[n]);
-      }
+    for (int n = 0; n < COUNT; ++n) {
+      const Matrix4 b = load_matrices(key(n).piece(k * 4 + (lane >> 3)));
+      multiply_add(scores[n], a[0], {b.v[0], b.v[1]});
+      multiply_add(scores[n], a[1], {b.v[2], b.v[3]});
     }
   }
 }
 
 // Scores of one row's own keys against 16 rows and 8 positions, of which the row's are taken.
-__device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key, unsigned q, int matrix_row, int row,
+__device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key, const UnitRow& q, int first, int row,
                                           int lane) {
   float own[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll 2
-  for (int k = 0; k < D / (4 * PIECE); ++k) {
+  for (int k = 0; k < D / 32; ++k) {
     const Matrix4 pieces = load_matrices(key.piece(k * 4 + (lane >> 3)));
 #pragma unroll
-    for (int step = 0; step < KEY_STEPS; ++step) {
-      const Matrix4 a = load_matrices(operand_address(q, Q_BYTES, lane) + (k * KEY_STEPS + step) * 32);
-      multiply_add(own, a, key_operand(pieces, step));
-    }
+    for (int step = 0; step < 2; ++step)
+      multiply_add(own, load_matrices(q.piece(k * 4 + step * 2 + (lane >> 4))),
+                   {pieces.v[2 * step], pieces.v[2 * step + 1]});
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i)
-    if (row_of(matrix_row + (lane >> 2) + i / 2 * 8) == row) scores[i] = own[i];
+    if (row_of(first + (lane >> 2) + i / 2 * 8) == row) scores[i] = own[i];
 }
 
-// Scores of a tile that own rows reach into. `q` is that of row m0 * 16 of the matrix unit.
-__device__ __forceinline__ void score_tail(float (&scores)[MT][NT][4], const Ring& ring, int unit, unsigned q, int m0,
-                                           int n0, int lane, const Work& work, const Rows& rows, const Tail& tail,
-                                           int base, bool chain) {
-  UnitRow key[NT];
+// Scores of a tile that own rows reach into, of rows `first` on of the matrix unit.
+__device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int unit, const UnitRow& q, int first,
+                                           int lane, const Work& work, const Rows& rows, const Tail& tail, int base,
+                                           bool chain) {
+  constexpr int SOME = TEAM == 1 ? N_TILES / 2 : N_TILES;  // where sums take many registers, half at a time
 #pragma unroll
-  for (int n = 0; n < NT; ++n) key[n] = tail.find(ring, work, base, (n0 + n) * 8 + (lane & 7), unit, Tail::ALL);
-  score(scores, key, q, lane);
+  for (int first_tile = 0; first_tile < N_TILES; first_tile += SOME) {
+    UnitRow key[SOME];
 #pragma unroll
-  for (int n = 0; n < NT; ++n) {
-    const int first = (n0 + n) * 8;
-    if (!chain && base + first + 7 >= work.start && base + first <= work.last) {
+    for (int n = 0; n < SOME; ++n)
+      key[n] = tail.find<true>(ring, work, base, (first_tile + n) * 8 + (lane & 7), unit, Tail::ALL);
+    score<SOME>(scores + first_tile, [&](int n) { return key[n]; }, q, lane);
+  }
+#pragma unroll
+  for (int n = 0; n < N_TILES; ++n) {
+    const int position = base + n * 8;
+    if (!chain && position + 7 >= work.start && position <= work.last) {
 #pragma unroll 1
-      for (int row = 0; row < rows.count; ++row) {
-        const UnitRow own = tail.find(ring, work, base, first + (lane & 7), unit, row);
-#pragma unroll
-        for (int m = 0; m < MT; ++m) {
-          const int matrix_row = (m0 + m) * 16;
-          if (row_of(matrix_row) <= row && row <= row_of(matrix_row + 15))
-            score_row(scores[m][n], own, q + m * 16 * Q_BYTES, matrix_row, row, lane);
-        }
-      }
+      for (int row = row_of(first); row <= row_of(first + 15) && row < rows.count; ++row)
+        score_row(scores[n], tail.find<true>(ring, work, base, n * 8 + (lane & 7), unit, row), q, first, row, lane);
     }
 #pragma unroll
-    for (int m = 0; m < MT; ++m)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int matrix_row = (m0 + m) * 16 + (lane >> 2) + i / 2 * 8;
-        if (!tail.attends(work, matrix_row, base + first + 2 * (lane & 3) + (i & 1))) scores[m][n][i] = -CUDART_INF_F;
-      }
+    for (int i = 0; i < 4; ++i) {
+      const int matrix_row = first + (lane >> 2) + i / 2 * 8;
+      if (!tail.attends(work, matrix_row, position + 2 * (lane & 3) + (i & 1))) scores[n][i] = -CUDART_INF_F;
+    }
   }
 }

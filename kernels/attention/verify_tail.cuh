@@ -9,7 +9,6 @@
 
 #include "verify_matrix.cuh"
 #include "verify_ring.cuh"
-#include "verify_stored.cuh"
 
 __device__ __forceinline__ int row_of(int matrix_row) { return matrix_row / SHARE; }
 
@@ -26,26 +25,35 @@ struct Tail {
   }
 
   // What a row attends to at place `at` of the tile at `base`, whose units begin with `unit`. ALL
-  // stands for the longest row of a chain: others differ only in where they end.
+  // stands for the longest row of a chain: others differ only in where they end. Where there is nothing,
+  // a value is zeros; a key may be any, for its score is not looked at.
+  template <bool KEY>
   __device__ __forceinline__ UnitRow find(const Ring& ring, const Work& work, int base, int at, int unit,
                                           int row) const {
     const int depth = base + at - work.start;
     if (depth < 0) return unit_row(ring.place(unit + at / UNIT), at % UNIT);
-    if (base + at > work.last || (row != ALL && depth > depths[row])) return {zeros, 0, 0};
+    if (base + at > work.last || (row != ALL && depth > depths[row])) {
+      if constexpr (KEY) return unit_row(ring.place(unit), 0);
+      return {zeros, 0, 0};
+    }
     return unit_row(ring.place(unit + 2), row == ALL ? depth : paths[row * MAX_ROWS + depth]);
   }
 };
 
-// Whether all that this thread looks at of the first rows of a unit is finite; all threads together
-// look at all of it.
-__device__ __forceinline__ bool all_finite(unsigned unit, int num_rows) {
+// Whether all that a word of keys or values holds is finite.
+__device__ __forceinline__ bool is_finite(unsigned word) {
+  if constexpr (KV_BYTES == 2) return (word & 0x7F80) != 0x7F80 && (word & 0x7F800000) != 0x7F800000;
+  return (((word & 0x7F7F7F7F) + 0x01010101) & 0x80808080) == 0;  // of codes only 0x7F is no number
+}
+
+// Whether all of the first rows of a unit is finite, for a whole warp.
+__device__ __forceinline__ bool all_finite(unsigned unit, int num_rows, int lane) {
   bool finite = true;
-  constexpr int WORDS = BOX_ROW / 4, ROW_WORDS = D / BOX * WORDS;
-  for (int i = threadIdx.x; i < num_rows * ROW_WORDS; i += WORKERS) {
-    unsigned word;
-    const unsigned at = unit + i / WORDS % (D / BOX) * BOX_BYTES + i / ROW_WORDS * BOX_ROW + i % WORDS * 4;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(at) : "memory");
-    finite = finite && is_finite(word);
+  constexpr int ROW_PIECES = D / PIECE;
+#pragma unroll 1
+  for (int i = lane; i < num_rows * ROW_PIECES; i += 32) {
+    const uint4 four = load_16(unit_row(unit, i / ROW_PIECES).piece(i % ROW_PIECES));
+    finite = finite && is_finite(four.x) && is_finite(four.y) && is_finite(four.z) && is_finite(four.w);
   }
-  return finite;
+  return __all_sync(~0u, finite);
 }

@@ -14,18 +14,16 @@ from kernels.attention.chunks import TILE
 from kernels.common.round import MAX_ROWS
 
 HEAD_DIM = 256
-WARPS = 8
-"""Warps of a block that compute; one more feeds the ring."""
 
 UNIT = 32
 """Positions of one fill of the ring."""
 
-MAX_UNITS = {2: 13, 1: 16}
-"""Units of a ring, by bytes of a stored number: 208 KiB of BF16, 128 of codes, more than one
-multiprocessor needs on their way."""
+MAX_UNITS = {2: 32, 1: 16}
+"""Units of all rings of a block at most, by bytes of a stored number: 128 KiB of codes are more
+than one multiprocessor needs on their way."""
 
 LONG = 8192
-"""Context class from which on two small blocks share a multiprocessor."""
+"""Context class from which on there are chunks enough for two streams of a block."""
 
 SHARED_OF_AN_SM = {90: 233_472, 121: 102_400}
 """Bytes of shared memory of a multiprocessor, by compute capability."""
@@ -38,8 +36,8 @@ MAX_TILES = {90: 6, 121: 3}
 
 Capability = Literal[90, 121]
 
-_Q_BYTES = 2 * HEAD_DIM + 16
-_WEIGHT_BYTES = 2 * TILE + 16
+WARPS_OF_CODES = 8
+"""Warps of a block of verify_codes.cu that compute, all of them together."""
 
 
 @dataclass(frozen=True)
@@ -48,42 +46,62 @@ class VerifyTile:
 
     Attributes:
         m_tiles: 16-row tiles of a block.
-        units: fills of 32 positions that the ring holds, at least 3.
-        per_sm: blocks launched for each multiprocessor, which has shared memory for as many.
+        streams: chunks that a multiprocessor computes at a time: a block's of BF16, of codes each a
+            block's of its own.
+        team: warps that share the columns of the same sums; of codes all eight.
+        units: fills of 32 positions that a stream's ring holds, at least 3.
         kv_bytes: of a stored number: 2 for BF16, 1 for e4m3. No choice: it is the store's.
     """
 
     m_tiles: int
+    streams: int
+    team: int
     units: int
-    per_sm: int
     kv_bytes: int = 2
 
+    @property
+    def kernel(self) -> str:
+        """The stem of its source, and its name there."""
+        return "verify" if self.kv_bytes == 2 else "verify_codes"
+
+    @property
+    def per_sm(self) -> int:
+        """Blocks launched for each multiprocessor, which has shared memory for as many."""
+        return 1 if self.kv_bytes == 2 else self.streams
+
     def macros(self, share: int) -> Mapping[str, int]:
-        """Return what verify.cu is compiled with, for `share` query heads a KV head."""
+        """Return what its source is compiled with, for `share` query heads a KV head."""
         return {
             "SHARE": share,
             "M_TILES": self.m_tiles,
+            "STREAMS": self.streams // self.per_sm,
+            "TEAM": self.team,
             "UNITS": self.units,
-            "WARPS": WARPS,
             "MIN_BLOCKS": self.per_sm,
             "KV_BYTES": self.kv_bytes,
         }
 
     @property
     def threads(self) -> int:
-        """Threads of a block: four warps more give their registers to many sums, else one."""
-        return 32 * (WARPS + (4 if self.m_tiles >= 4 else 1))
+        """Threads of a block: warps that compute, and one for each ring, or four for many sums."""
+        if self.kv_bytes == 1:
+            return 32 * (WARPS_OF_CODES + (4 if self.m_tiles >= 4 else 1))
+        return 32 * self.streams * (self.m_tiles * self.team + 1)
 
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block; verify_problem.cuh lays it out."""
-        return _fixed_bytes(self.m_tiles) + self.units * _unit_bytes(self.kv_bytes)
+        rings = self.streams // self.per_sm * self.units * _unit_bytes(self.kv_bytes)
+        return rings + _fixed_bytes(self.m_tiles, self.kv_bytes)
 
     def fits(self, capability: Capability) -> bool:
         """Say whether the planned blocks fit a multiprocessor."""
         held = self.per_sm * (self.shared_bytes + RESERVED)
-        most = MAX_UNITS[self.kv_bytes]
-        return 3 <= self.units <= most and held <= SHARED_OF_AN_SM[capability]
+        rings = self.streams // self.per_sm
+        enough = self.units >= 3 and rings * self.units <= MAX_UNITS[self.kv_bytes]
+        # of codes: a block whose warps hand on registers wants all of a multiprocessor
+        crew = self.team == WARPS_OF_CODES and (self.m_tiles < 4 or self.streams == 1)
+        return enough and (crew or self.kv_bytes == 2) and held <= SHARED_OF_AN_SM[capability]
 
 
 @dataclass(frozen=True)
@@ -112,23 +130,32 @@ def default(
 ) -> VerifyTile:
     """Return the launch choice for groups of so many rows in a context class.
 
-    A multiprocessor of sm_90 has shared memory for two blocks of one 16-row tile. They pay where
-    there are chunks for both; in a short context one block with a ring twice as long is faster.
+    A long context has chunks enough for two streams of a multiprocessor of sm_90, where their
+    rings and sums find room. Few warps are made twice as many, which share columns.
     """
     m_tiles = -(-group_rows * share // 16)
-    per_sm = 2 if capability == 90 and m_tiles == 1 and max_context > LONG else 1
-    room = SHARED_OF_AN_SM[capability] // per_sm - RESERVED
-    units = min(MAX_UNITS[kv_bytes], (room - _fixed_bytes(m_tiles)) // _unit_bytes(kv_bytes))
-    return VerifyTile(m_tiles, units, per_sm, kv_bytes)
+    long = max_context > LONG and capability == 90
+    streams = 2 if long and m_tiles <= (3 if kv_bytes == 2 else 1) else 1
+    team = WARPS_OF_CODES if kv_bytes == 1 else 2 if m_tiles * streams <= 3 else 1
+    blocks = 1 if kv_bytes == 2 else streams
+    rings = streams // blocks
+    room = SHARED_OF_AN_SM[capability] // blocks - RESERVED - _fixed_bytes(m_tiles, kv_bytes)
+    units = min(MAX_UNITS[kv_bytes], room // _unit_bytes(kv_bytes)) // rings
+    return VerifyTile(m_tiles, streams, team, units, kv_bytes)
 
 
 def _unit_bytes(kv_bytes: int) -> int:
     return UNIT * HEAD_DIM * kv_bytes
 
 
-def _fixed_bytes(m_tiles: int) -> int:
-    """Count what is not the ring: barriers, zeros, work, paths, depths, scales, maxima, Q, P."""
+def _fixed_bytes(m_tiles: int, kv_bytes: int) -> int:
+    """Count what is not a ring: queries, barriers, zeros, work, paths, depths.
+
+    Of codes also scales, maxima and weights, whose rows are padded by 16 bytes.
+    """
     rows = 16 * m_tiles
-    score_columns = WARPS // (2 if m_tiles % 2 == 0 else 1)
-    head = 256 + 128 + 32 + MAX_ROWS * MAX_ROWS + 4 * MAX_ROWS
-    return head + 4 * rows * (1 + score_columns) + rows * (_Q_BYTES + _WEIGHT_BYTES)
+    more = 0
+    if kv_bytes == 1:
+        score_columns = WARPS_OF_CODES // (2 if m_tiles % 2 == 0 else 1)
+        more = rows * (4 * (1 + score_columns) + 2 * TILE + 16)
+    return rows * 2 * HEAD_DIM + 512 + 128 + 32 + MAX_ROWS * MAX_ROWS + 4 * MAX_ROWS + more

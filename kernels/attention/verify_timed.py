@@ -12,7 +12,7 @@ from kernels.attention.verify_problems import verify_case
 from kernels.common.peers import Peer
 from kernels.common.problem import Bar, ModelSizes, Problem, Tile
 from kernels.common.round import MAX_ROWS
-from kernels.common.tree import TreeTables, plan_chain
+from kernels.common.tree import StagedTree, plan_chain
 
 CONTEXTS = (1024, 32_768)
 """Positions that a row attends to, its own and those of the rows before it counted."""
@@ -80,7 +80,7 @@ def _make_calls(
     sizes: ModelSizes, rows: int, context: int, coded: bool, num_copies: int, device: str
 ) -> Sequence[Callable[[Tile], object]]:
     scales = _scales(sizes, device) if coded else None
-    tables = TreeTables(torch.device(device))
+    tables = StagedTree(torch.device(device))
     tables.load(plan_chain(rows))
     start = torch.tensor([context - rows], dtype=torch.int32, device=device)
     scratch = torch.empty(scratch_elements(rows, sizes.num_heads, context), device=device)

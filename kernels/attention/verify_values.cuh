@@ -5,88 +5,92 @@
 
 constexpr unsigned ONES = 0x3F803F80;  // two of bf16: the weights' own sum is one more column
 constexpr Operand ONE_COLUMN = {ONES, ONES};
+constexpr int STEPS = TILE / 16;       // instructions over the positions of a tile
+constexpr int V_TILES = D / 8 / TEAM;  // 8-column tiles of a warp's sums
+constexpr int FEW = 4;                 // of them loaded at a time
 
-// What a warp adds up: V_TILES columns of all rows, and the weights of the 16 rows of its number.
+// Load FEW tiles of columns of 16 positions, of which this lane addresses one.
+__device__ __forceinline__ void load_values(Operand (&b)[FEW], const UnitRow& value, int first_tile, int lane) {
+#pragma unroll
+  for (int n = 0; n < FEW; n += 2) {
+    const Matrix4 m = load_transposed(value.piece(first_tile + n + (lane >> 4)));
+    b[n] = {m.v[0], m.v[1]};
+    b[n + 1] = {m.v[2], m.v[3]};
+  }
+}
+
+// What a warp adds up of 16 rows: V_TILES columns, from that of its part on, and the weights.
 struct Sums {
-  float values[M_TILES][V_TILES][4];
+  float values[V_TILES][4];
   float weights[4];
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
-    for (int m = 0; m < M_TILES; ++m)
-      for (int n = 0; n < V_TILES; ++n)
-        for (int i = 0; i < 4; ++i) values[m][n][i] = 0.0f;
+    for (int n = 0; n < V_TILES; ++n)
+      for (int i = 0; i < 4; ++i) values[n][i] = 0.0f;
 #pragma unroll
     for (int i = 0; i < 4; ++i) weights[i] = 0.0f;
   }
 
-  // Multiply by what the tops of the rows have moved by.
-  __device__ __forceinline__ void scale(const float* scales, int warp, int lane) {
+  // Multiply by what the tops of rows g and g + 8 have moved by; by one changes nothing.
+  __device__ __forceinline__ void scale(const float (&by)[2]) {
+    if (__all_sync(~0u, by[0] == 1.0f && by[1] == 1.0f)) return;
 #pragma unroll
-    for (int m = 0; m < M_TILES; ++m)
+    for (int i = 0; i < 4; ++i) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const float by = scales[m * 16 + half * 8 + (lane >> 2)];
-#pragma unroll
-        for (int n = 0; n < V_TILES; ++n) {
-          values[m][n][2 * half] = __fmul_rn(values[m][n][2 * half], by);
-          values[m][n][2 * half + 1] = __fmul_rn(values[m][n][2 * half + 1], by);
-        }
-        if (m == warp) {
-          weights[2 * half] = __fmul_rn(weights[2 * half], by);
-          weights[2 * half + 1] = __fmul_rn(weights[2 * half + 1], by);
-        }
-      }
-  }
-
-  // Add a tile of committed positions.
-  __device__ __forceinline__ void add(const Ring& ring, int unit, unsigned p, int warp, int lane) {
-#pragma unroll
-    for (int k = 0; k < TILE / 16; ++k) {
-      const UnitRow value = unit_row(ring.place(unit + k / 2), (k & 1) * 16 + (lane & 15));
-      Operand b[V_TILES];
-      load_values(b, value, warp, lane);
-#pragma unroll
-      for (int m = 0; m < M_TILES; ++m) {
-        const Matrix4 a = load_matrices(operand_address(p + m * 16 * P_BYTES, P_BYTES, lane) + k * 32);
-#pragma unroll
-        for (int n = 0; n < V_TILES; ++n) multiply_add(values[m][n], a, b[n]);
-        if (m == warp) multiply_add(weights, a, ONE_COLUMN);
-      }
+      for (int n = 0; n < V_TILES; ++n) values[n][i] = __fmul_rn(values[n][i], by[i / 2]);
+      weights[i] = __fmul_rn(weights[i], by[i / 2]);
     }
   }
 
-  // Add a tile that own rows reach into; `alike`: all rows have the same finite values. A sum takes
-  // a step only if its row reaches it, as if the row were alone.
-  __device__ __forceinline__ void add_tail(const Ring& ring, int unit, unsigned p, int warp, int lane, const Work& work,
-                                           const Rows& rows, const Tail& tail, int base, bool alike) {
-#pragma unroll 1
-    for (int k = 0; k < TILE / 16 && base + k * 16 <= work.last; ++k) {
-      const int first = base + k * 16;
-      const bool same = alike || first + 15 < work.start;
-#pragma unroll 1
-      for (int row = same ? Tail::ALL : 0; row < (same ? 0 : rows.count); ++row) {
-        const UnitRow value = tail.find(ring, work, base, k * 16 + (lane & 15), unit, row);
-        Operand b[V_TILES];
-        load_values(b, value, warp, lane);
+  // Add a tile of committed positions.
+  __device__ __forceinline__ void add(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int lane) {
 #pragma unroll
-        for (int m = 0; m < M_TILES; ++m) {
-          if (!same && (row < row_of(m * 16) || row > row_of(m * 16 + 15))) continue;
-          const Matrix4 a = load_matrices(operand_address(p + m * 16 * P_BYTES, P_BYTES, lane) + k * 32);
-          const bool low = takes(work, tail, m * 16 + (lane >> 2), first, row);
-          const bool high = takes(work, tail, m * 16 + (lane >> 2) + 8, first, row);
+    for (int k = 0; k < STEPS; ++k) {
+      const UnitRow value = unit_row(ring.place(unit + k / 2), (k & 1) * 16 + (lane & 15));
 #pragma unroll
-          for (int n = 0; n < V_TILES; ++n)
-            add_where(values[m][n], a, b[n], low, high);
-          if (m == warp) add_where(weights, a, ONE_COLUMN, low, high);
+      for (int some = 0; some < V_TILES; some += FEW) {
+        Operand b[FEW];
+        load_values(b, value, part * V_TILES + some, lane);
+#pragma unroll
+        for (int n = 0; n < FEW; ++n) multiply_add(values[some + n], p[k], b[n]);
+      }
+      multiply_add(weights, p[k], ONE_COLUMN);
+    }
+  }
+
+  // Add a tile that own rows reach into, of rows `first` on of the matrix unit; `alike`: all rows have
+  // the same finite values. A sum takes a step only if its row reaches it, as if the row were alone.
+  __device__ __forceinline__ void add_tail(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int first,
+                                           int lane, const Work& work, const Rows& rows, const Tail& tail, int base,
+                                           bool alike) {
+#pragma unroll
+    for (int k = 0; k < STEPS; ++k) {
+      const int position = base + k * 16;
+      if (position > work.last) break;
+      const bool same = alike || position + 15 < work.start;
+      const int end = same ? Tail::ALL : min(row_of(first + 15), rows.count - 1);
+#pragma unroll 1
+      for (int row = same ? Tail::ALL : row_of(first); row <= end; ++row) {
+        const UnitRow value = tail.find<false>(ring, work, base, k * 16 + (lane & 15), unit, row);
+        const bool low = takes(work, tail, first + (lane >> 2), position, row);
+        const bool high = takes(work, tail, first + (lane >> 2) + 8, position, row);
+#pragma unroll
+        for (int some = 0; some < V_TILES; some += FEW) {
+          Operand b[FEW];
+          load_values(b, value, part * V_TILES + some, lane);
+#pragma unroll
+          for (int n = 0; n < FEW; ++n) add_where(values[some + n], p[k], b[n], low, high);
         }
+        add_where(weights, p[k], ONE_COLUMN, low, high);
       }
     }
   }
 
  private:
-  static __device__ __forceinline__ bool takes(const Work& work, const Tail& tail, int matrix_row, int first, int row) {
-    return tail.attends(work, matrix_row, first) && (row == Tail::ALL || row == row_of(matrix_row));
+  static __device__ __forceinline__ bool takes(const Work& work, const Tail& tail, int matrix_row, int position,
+                                               int row) {
+    return tail.attends(work, matrix_row, position) && (row == Tail::ALL || row == row_of(matrix_row));
   }
 
   static __device__ __forceinline__ void add_where(float (&sum)[4], const Matrix4& a, const Operand& b, bool low,

@@ -1,7 +1,8 @@
 // Share the chunks of a context out among the blocks of a KV head and row group.
 //
-// Blocks take chunks in turn from the last and longest on, in every second round in reverse, so
-// that their shares come out alike. Who computes a chunk changes no bit.
+// Blocks take chunks in turn from the last and longest on, in every second round in reverse, and the
+// streams of a block take its rounds in turn alike, so that shares come out alike. Who computes a
+// chunk changes no bit.
 #pragma once
 
 #include "chunks.cuh"
@@ -33,7 +34,9 @@ struct Work {
   int start, last;        // committed positions; the last position of a row of the block
   int bin, bins, active;  // this block among those of its rows; chunks of the context
 
-  __device__ __forceinline__ Chunk chunk(int round) const {
+  // What a stream takes in its pass, counted from 0.
+  __device__ __forceinline__ Chunk chunk(int stream, int pass) const {
+    const int round = pass * STREAMS + (pass & 1 ? STREAMS - 1 - stream : stream);
     const int turn = round * bins + (round & 1 ? bins - 1 - bin : bin);
     if (turn >= active) return {-1, 0, 0, 0};
     const Span span = chunk_span(active - 1 - turn);

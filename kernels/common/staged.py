@@ -1,8 +1,15 @@
 """Bring small tables of numbers to the device at one address, without waiting for the device."""
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
+
+
+def pinned(size: int, device: torch.device) -> tuple[torch.Tensor, Any]:
+    """Zeros on the host, int32 [size], that a device copies by itself; and the same for numpy."""
+    page = torch.zeros(size, dtype=torch.int32, pin_memory=device.type == "cuda")
+    return page, cast("Any", page).numpy()
 
 
 class StagedTable:
@@ -14,8 +21,7 @@ class StagedTable:
 
     def __init__(self, size: int, device: torch.device) -> None:
         self.values = torch.zeros(size, dtype=torch.int32, device=device)
-        self._page = torch.zeros(size, dtype=torch.int32, pin_memory=device.type == "cuda")
-        self._numbers = self._page.numpy()
+        self._page, self._numbers = pinned(size, device)
         self._has_left = torch.cuda.Event() if device.type == "cuda" else None
 
     def load(self, values: Sequence[int]) -> None:

@@ -8,8 +8,9 @@ before, or from the state it kept at a branch, and never keeps more than `MAX_KE
 one more needs a subtree at least twice as large, and there are 32 rows.
 """
 
+from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -18,6 +19,9 @@ from kernels.common.staged import StagedTable
 
 MAX_KEPT = 5
 """States that a walk keeps at once: log2 of `MAX_ROWS`."""
+
+TREE_SIZE = (4 + MAX_ROWS) * MAX_ROWS
+"""Numbers of a tree's tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class TreePlan:
         saves: slot in which the state behind a row is kept for its later children; -1 for none.
         restores: slot whose state a row begins from; -1 goes on from the row before.
         paths: the rows on the way from row 0 to each row, itself last.
+        tables: the numbers of `TreeTables`, one behind the other, as far as they are read.
     """
 
     parents: tuple[int, ...]
@@ -37,6 +42,7 @@ class TreePlan:
     saves: tuple[int, ...]
     restores: tuple[int, ...]
     paths: tuple[tuple[int, ...], ...]
+    tables: bytes = field(repr=False, compare=False)
 
     @property
     def num_nodes(self) -> int:
@@ -46,7 +52,11 @@ class TreePlan:
     @property
     def is_chain(self) -> bool:
         """Whether each row follows the one before."""
-        return self.parents == tuple(range(-1, self.num_nodes - 1))
+        return self.parents == _CHAINS[self.num_nodes]
+
+
+_ROW_BYTES = 4 * MAX_ROWS
+_CHAINS = [tuple(range(-1, number - 1)) for number in range(MAX_ROWS + 1)]
 
 
 def plan_chain(num_nodes: int) -> TreePlan:
@@ -77,7 +87,9 @@ def plan_tree(parents: Sequence[int]) -> TreePlan:
         depths.append(depths[parent] + 1 if row else 0)
         paths.append((*paths[parent], row) if row else (0,))
     saves, restores = _slots(parents)
-    return TreePlan(parents, tuple(depths), saves, restores, tuple(paths))
+    rows = (parents, depths, saves, restores, *paths)
+    tables = b"".join([array("i", row).tobytes().ljust(_ROW_BYTES, b"\0") for row in rows])
+    return TreePlan(parents, tuple(depths), saves, restores, tuple(paths), tables)
 
 
 def depth_first(parents: Sequence[int]) -> tuple[int, ...]:
@@ -115,36 +127,30 @@ class TreeTables:
         saves: int32 [32].
         restores: int32 [32].
         paths: int32 [32, 32], entry [row, depth] for depths up to the row's own; 0 beyond.
-        plan: what the tables hold.
 
     Rows beyond the plan's keep what an earlier plan left: nothing reads them.
+
+    Args:
+        values: int32 of `TREE_SIZE` or more, whose beginning these tables are.
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._table = StagedTable((4 + MAX_ROWS) * MAX_ROWS, device)
-        rows = self._table.values.view(-1, MAX_ROWS)
+    def __init__(self, values: torch.Tensor) -> None:
+        rows = values[:TREE_SIZE].view(-1, MAX_ROWS)
         self.parents, self.depths, self.saves, self.restores = rows[:4]
         self.paths = rows[4:]
-        self._load(plan_chain(MAX_ROWS))
+
+
+class StagedTree(TreeTables):
+    """A plan in device memory that is loaded by itself; the longest chain at first."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._table = StagedTable(TREE_SIZE, device)
+        super().__init__(self._table.values)
+        self.load(plan_chain(MAX_ROWS))
 
     def load(self, plan: TreePlan) -> None:
-        """Copy a plan to the device, in the order of the current stream.
-
-        A chain is not copied after a longer one: its tables begin alike.
-        """
-        held = self.plan
-        if plan == held or (plan.is_chain and held.is_chain and plan.num_nodes <= held.num_nodes):
-            return
-        self._load(plan)
-
-    def _load(self, plan: TreePlan) -> None:
-        rest = (0,) * (MAX_ROWS - plan.num_nodes)
-        rows = (plan.parents, plan.depths, plan.saves, plan.restores)
-        values = [value for row in rows for value in (*row, *rest)]
-        for path in plan.paths:
-            values += (*path, *[0] * (MAX_ROWS - len(path)))
-        self._table.load(values)
-        self.plan = plan
+        """Copy a plan to the device, in the order of the current stream."""
+        self._table.load(array("i", plan.tables))
 
 
 def _slots(parents: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

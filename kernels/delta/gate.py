@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from kernels.common.expect import Axes
-from kernels.delta.tile import COLUMNS, MAX_GATED_DIM
+from kernels.delta.tile import MAX_GATED_DIM, VALUE_STRIDE
 
 GATED_FROM = 4
 """Rows of a round from which norm and gate are quicker as the end of a walk than in a launch of
@@ -80,6 +80,6 @@ def expect_gate(axes: Axes, name: str, gate: OutputGate, q: torch.Tensor) -> Non
         raise ValueError(
             f"{name}: gate.z must hold its heads side by side, rows 16 bytes aligned, and "
             f"gate.weight be contiguous; got strides {list(z.stride())} from {z.data_ptr():#x} and "
-            f"{list(gate.weight.stride())}; pass the part z of the fused product, and {COLUMNS} "
-            "values at least a head"
+            f"{list(gate.weight.stride())}; pass the part z of the fused product, and "
+            f"{VALUE_STRIDE} values at least a head"
         )

@@ -6,7 +6,7 @@ from typing import Self
 import torch
 
 from kernels.common.round import MAX_ROWS
-from kernels.common.tree import TreePlan, TreeTables, plan_chain
+from kernels.common.tree import StagedTree, TreePlan, plan_chain
 from kernels.delta.fold import delta_fold
 from kernels.delta.gate import OutputGate
 from kernels.delta.problems import BETAS, DECAYS, EPS
@@ -79,7 +79,7 @@ class Layer:
         self.parity = torch.zeros(1, dtype=torch.int32, device=device)
         self.num_pending = torch.zeros(1, dtype=torch.int32, device=device)
         self.pending_rows = torch.zeros(MAX_ROWS, dtype=torch.int32, device=device)
-        self.tables = TreeTables(torch.device(device))
+        self.tables = StagedTree(torch.device(device))
 
     def copy(self) -> "Layer":
         """Return a layer that goes on from here by itself."""

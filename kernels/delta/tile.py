@@ -6,14 +6,21 @@ launch on every GPU.
 
 from kernels.common.round import MAX_ROWS
 
-COLUMNS = 16
-"""Columns of a head's state that one warp keeps in registers."""
+COLUMNS = {False: 16, True: 8}
+"""Columns of a head's state that one warp keeps in registers, by whether a gate follows.
+
+A row costs a warp some instructions besides those of its columns, so wide tiles are quicker where
+each is alone on its scheduler. A gated head's meet in few multiprocessors: narrow ones fill the
+schedulers there, and in whole rounds that is quicker (README)."""
 
 STAGES = 4
 """Rows of a warp's two rings in shared memory, as in walk_ring.cuh."""
 
 KEY_STRIDE = 32
 """Keys that eight lanes take at a time, four each: D is a multiple of it."""
+
+VALUE_STRIDE = 16
+"""E is a multiple of it: a head's tiles pair up, so that those of a gated one make a cluster."""
 
 MAX_KEY_DIM = 128
 """Largest D: a lane keeps D / 2 numbers of the state, and as many again of keys and queries."""
@@ -23,22 +30,20 @@ MAX_GATED_DIM = 128
 
 WARP = 32
 
-
 FEW_ROWS = 6
 """Rows up to which a gated head is one block where its kept states find room."""
 
-MOST_WARPS = {9: (8, 4), 12: (1, 1)}
+MOST_WARPS = {9: (16, 8), 12: (2, 2)}
 """Warps of a gated block at most, of few rows and of more, by major compute capability. In one
 block outputs meet without a cluster, and the next product has the other multiprocessors; of more
-rows its warps would crowd one, and four fill its schedulers evenly wherever a cluster's blocks
-land. 99 KiB hold the kept states of one warp."""
+rows its kept states find no room. 99 KiB hold those of two warps."""
 
 
 def warps_of(num_rows: int, value_dim: int, capability: tuple[int, int], *, gated: bool) -> int:
     """Return the warps of a block, which divide the tiles of a head. Changes no bit."""
     if not gated:
         return 1  # they have nothing to tell each other
-    tiles, most = value_dim // COLUMNS, MOST_WARPS[capability[0]][num_rows > FEW_ROWS]
+    tiles, most = tiles_of(value_dim, gated=gated), MOST_WARPS[capability[0]][num_rows > FEW_ROWS]
     return max(warps for warps in range(1, most + 1) if tiles % warps == 0)
 
 
@@ -47,6 +52,7 @@ def macros(key_dim: int, value_dim: int, warps: int, *, gated: bool) -> dict[str
     return {
         "KEY_DIM": key_dim,
         "VALUE_DIM": value_dim,
+        "TILE_COLUMNS": COLUMNS[gated],
         "WARPS": warps,
         "GATED": int(gated),
         "HELD_BYTES": held_bytes(key_dim, value_dim, warps, gated=gated),
@@ -55,13 +61,13 @@ def macros(key_dim: int, value_dim: int, warps: int, *, gated: bool) -> dict[str
 
 def fits(key_dim: int, value_dim: int) -> bool:
     """Say whether the kernel takes heads of D keys and E values."""
-    whole = key_dim % KEY_STRIDE == 0 and value_dim % COLUMNS == 0
+    whole = key_dim % KEY_STRIDE == 0 and value_dim % VALUE_STRIDE == 0
     return whole and 0 < key_dim <= MAX_KEY_DIM and value_dim > 0
 
 
-def num_tiles(heads: int, value_dim: int) -> int:
-    """Return the tiles of a layer, one warp each."""
-    return heads * value_dim // COLUMNS
+def tiles_of(value_dim: int, *, gated: bool) -> int:
+    """Return the tiles of a head, one warp each."""
+    return value_dim // COLUMNS[gated]
 
 
 def most_kept(num_rows: int) -> int:
@@ -76,16 +82,17 @@ def most_kept(num_rows: int) -> int:
 def held_bytes(key_dim: int, value_dim: int, warps: int, *, gated: bool) -> int:
     """Return the shared memory of a block beside kept states: rings, and what a gate needs.
 
-    A pending row is k and 16 values of u, a row k, q and 16 values of v in bf16. For a gate every
-    row holds 16 outputs and 16 values of z a warp, and a sum a tile; a barrier fills 16 bytes.
+    A pending row is k and a tile's values of u, a row k, q and those of v in bf16. For a gate every
+    row holds outputs and values of z, and a sum a tile; a barrier fills 16 bytes.
     """
-    slot = 4 * (key_dim + COLUMNS) + 4 * 2 * key_dim + 2 * COLUMNS
-    part = MAX_ROWS * 2 * 2 * COLUMNS
-    head = MAX_ROWS * 4 * (value_dim // COLUMNS) + 16
+    columns = COLUMNS[gated]
+    slot = 4 * (key_dim + columns) + 4 * 2 * key_dim + 2 * columns
+    part = MAX_ROWS * 2 * 2 * columns
+    head = MAX_ROWS * 4 * tiles_of(value_dim, gated=gated) + 16
     return warps * STAGES * slot + (warps * part + head if gated else 0)
 
 
 def shared_bytes(num_rows: int, key_dim: int, value_dim: int, warps: int, *, gated: bool) -> int:
     """Return all shared memory of a block: with an fp32 tile a warp for each state kept."""
-    kept = warps * most_kept(num_rows) * key_dim * COLUMNS * 4
+    kept = warps * most_kept(num_rows) * key_dim * COLUMNS[gated] * 4
     return held_bytes(key_dim, value_dim, warps, gated=gated) + kept

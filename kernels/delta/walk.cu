@@ -1,6 +1,6 @@
 // Walk 1 to 32 rows through the gated delta rule, the accepted rows of the last round folded in first.
 //
-// A warp keeps 16 columns of one head's state in registers, and every row passes through them in
+// A warp keeps some columns of one head's state in registers, and every row passes through them in
 // order: u = beta (v - decay S'k), o = decay S'q + (k.q) u, S <- decay S + k u'. So S is read and
 // written once in memory however many rows there are. A tree's rows stand depth-first; the state
 // behind a branch is kept in shared memory until its last child begins.
@@ -8,10 +8,11 @@
 // The order of every sum is fixed by the layout: a lane adds its keys in two chains (even and odd
 // keys), then the chains, then the eight lanes of a column by exchanges over 1, 2 and 4 lanes.
 //
-// With a gate the blocks of a head, of WARPS warps, are a cluster: outputs wait in shared memory until the head's
-// mean square is known (walk_gate.cuh).
+// With a gate the blocks of a head, of WARPS warps, are a cluster: outputs wait in shared memory
+// until the head's mean square is known (walk_gate.cuh).
 #include "walk_fold.cuh"
 #include "walk_gate.cuh"
+#include "walk_row.cuh"
 
 // `WalkArguments` of walk_launch.py has the same fields in the same order.
 struct Walk {
@@ -27,21 +28,30 @@ struct Walk {
   int rows, key_heads, value_heads, slots, overlap;
 };
 
-struct Row {
-  float k[KEYS], q[KEYS];
-  Halves v;
+// Where a lane finds its 16 bytes of the row to be asked for next, and where it leaves them.
+struct RowCopies {
+  const float *k, *q;
+  const __nv_bfloat16* v;
+  unsigned ring;
 };
 
-__device__ __forceinline__ void fetch_row(RowSlot* ring, const Walk& p, int half, int index, const Place& at, int lane) {
-  if (index < p.rows) {
-    RowSlot& slot = ring[index % STAGES];
-    const size_t key = static_cast<size_t>(index) * p.key_heads + at.key_head;
-    copy_vector<KEY_DIM>(slot.k, p.record.k + (static_cast<size_t>(half) * p.key_heads + key) * KEY_DIM, lane);
-    copy_vector<KEY_DIM>(slot.q, p.q + key * KEY_DIM, lane);
-    const size_t head = static_cast<size_t>(index) * p.value_heads + at.head;
-    if (lane < TILE_COLUMNS / 8) copy_16(slot.v + lane * 8, p.v + head * VALUE_DIM + at.first_column + lane * 8);
-  }
+__device__ __forceinline__ RowCopies copies_of(RowSlot* ring, const Walk& p, int half, const Place& at, int lane) {
+  const int key = at.key_head * KEY_DIM + lane % (KEY_DIM / 4) * 4;
+  return {p.record.k + static_cast<size_t>(half) * p.key_heads * KEY_DIM + key, p.q + key,
+          p.v + at.head * VALUE_DIM + at.first_column + lane % (TILE_COLUMNS / 8) * 8,
+          shared_address(ring) + lane * 16};
+}
+
+__device__ __forceinline__ void fetch_row(RowCopies& from, const Walk& p, int index, int lane) {
+  const unsigned slot = from.ring + index % STAGES * sizeof(RowSlot);
+  const bool exists = index < p.rows;
+  copy_16_if(exists && lane < KEY_DIM / 4, slot, from.k);
+  copy_16_if(exists && lane < KEY_DIM / 4, slot + sizeof(float) * KEY_DIM, from.q);
+  copy_16_if(exists && lane < TILE_COLUMNS / 8, slot + 2 * sizeof(float) * KEY_DIM, from.v);
   end_group();
+  from.k += p.key_heads * KEY_DIM;
+  from.q += p.key_heads * KEY_DIM;
+  from.v += p.value_heads * VALUE_DIM;
 }
 
 __device__ __forceinline__ void take_row(Row& row, const RowSlot* ring, int index, const Place& at) {
@@ -49,65 +59,6 @@ __device__ __forceinline__ void take_row(Row& row, const RowSlot* ring, int inde
   load_keys(row.k, slot.k, at);
   load_keys(row.q, slot.q, at);
   row.v = *reinterpret_cast<const Halves*>(slot.v + at.column - at.first_column);
-}
-
-__device__ __forceinline__ float over_lanes(float sum) {
-#pragma unroll
-  for (int lanes = COLUMN_LANES; lanes < 32; lanes *= 2) sum = __fadd_rn(sum, __shfl_xor_sync(ALL, sum, lanes));
-  return sum;
-}
-
-// S'x: a lane's part of each of its columns.
-__device__ __forceinline__ void products(float (&sum)[COLUMNS], const Tile& s, const float (&x)[KEYS]) {
-  float even[COLUMNS], odd[COLUMNS];
-#pragma unroll
-  for (int i = 0; i < KEYS; i += 2)
-#pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) {
-      even[c] = i == 0 ? __fmul_rn(s[0][c], x[0]) : __fmaf_rn(s[i][c], x[i], even[c]);
-      odd[c] = i == 0 ? __fmul_rn(s[1][c], x[1]) : __fmaf_rn(s[i + 1][c], x[i + 1], odd[c]);
-    }
-#pragma unroll
-  for (int c = 0; c < COLUMNS; ++c) sum[c] = __fadd_rn(even[c], odd[c]);
-}
-
-__device__ __forceinline__ float product(const float (&x)[KEYS], const float (&y)[KEYS]) {
-  float even = __fmul_rn(x[0], y[0]), odd = __fmul_rn(x[1], y[1]);
-#pragma unroll
-  for (int i = 2; i < KEYS; i += 2) {
-    even = __fmaf_rn(x[i], y[i], even);
-    odd = __fmaf_rn(x[i + 1], y[i + 1], odd);
-  }
-  return over_lanes(__fadd_rn(even, odd));
-}
-
-// `held` takes the output where a gate follows: the warp's columns of all rows.
-__device__ __forceinline__ void write_row(const Walk& p, __nv_bfloat16* held, int half, int index, const Place& at,
-                                          const float (&u)[COLUMNS], const float (&o)[COLUMNS]) {
-  const size_t head = static_cast<size_t>(index) * p.value_heads + at.head;
-  float* const to = p.record.u + (static_cast<size_t>(half) * p.value_heads + head) * VALUE_DIM + at.column;
-  store_values(to, u);
-  Halves rounded;
-#pragma unroll
-  for (int c = 0; c < COLUMNS; ++c) rounded.at[c] = __float2bfloat16_rn(o[c]);
-  __nv_bfloat16* const out = GATED ? held + index * TILE_COLUMNS + at.column - at.first_column
-                                      : p.out + head * VALUE_DIM + at.column;
-  *reinterpret_cast<Halves*>(out) = rounded;
-}
-
-// A lane keeps and finds its own part of a tile: no lane reads what another wrote.
-__device__ __forceinline__ Values* kept_part(Values* kept, int slot, int lane) {
-  return kept + slot * KEYS * 32 + lane;
-}
-
-__device__ __forceinline__ void keep(Values* to, const Tile& s) {
-#pragma unroll
-  for (int i = 0; i < KEYS; ++i) store_values(to + i * 32, s[i]);
-}
-
-__device__ __forceinline__ void recall(Tile& s, const Values* from) {
-#pragma unroll
-  for (int i = 0; i < KEYS; ++i) load_values(s[i], from + i * 32);
 }
 
 // Dynamic shared memory of a block: rings [WARPS], for a gate parts [WARPS] and the head, and the
@@ -138,48 +89,49 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
   load_tile(s, p.state, at);
   const int half = parity * MAX_ROWS;
   const Pending rest{p.record, MAX_ROWS - half, pending, pending_row, p.key_heads, p.value_heads};
-  fetch_first_pending(rings.pending, rest, at, lane);
-  if (!p.overlap) {
+  const PendingCopies pending_from = copies_of(rings.pending, rest, at, lane);
+  fetch_first_pending(pending_from, rest, lane);
+  RowCopies rows_from = copies_of(rings.rows, p, half, at, lane);
+  float betas = 0.0f, decays = 0.0f;
+  const auto ask_for_rows = [&] {
     fetch_gate(own, p.gate, p.rows, at, lane);
-    for (int i = 0; i < AHEAD; ++i) fetch_row(rings.rows, p, half, i, at, lane);
-  }
+    for (int i = 0; i < AHEAD; ++i) fetch_row(rows_from, p, i, lane);
+    if (lane < p.rows) {
+      betas = p.beta[lane * p.value_heads + at.head];
+      decays = p.record.decay[(half + lane) * p.value_heads + at.head];
+    }
+  };
+  if (!p.overlap) ask_for_rows();
   if (pending > 0) {
-    fold(s, rings.pending, rest, at, lane);
+    fold(s, rings.pending, pending_from, rest, at, lane);
     store_tile(s, p.state, at);
   }
   if (p.overlap) {
     asm volatile("griddepcontrol.wait;" ::: "memory");
-    fetch_gate(own, p.gate, p.rows, at, lane);
-    for (int i = 0; i < AHEAD; ++i) fetch_row(rings.rows, p, half, i, at, lane);
+    ask_for_rows();
   }
 
   const unsigned saved = __ballot_sync(ALL, save >= 0), restored = __ballot_sync(ALL, restore >= 0);
-  const bool mine = lane < p.rows;
-  const float betas = mine ? p.beta[lane * p.value_heads + at.head] : 0.0f;
-  const float decays = mine ? p.record.decay[(half + lane) * p.value_heads + at.head] : 0.0f;
-  Row now, next;
+  const int value = at.head * VALUE_DIM + at.column, step = p.value_heads * VALUE_DIM;
+  RowOutputs to = {p.record.u + static_cast<size_t>(half) * step + value, p.out + value, step, step};
+  if constexpr (GATED) to.out = own.outputs + at.column - at.first_column, to.out_step = TILE_COLUMNS;
+  Row row;
   wait_for_groups<AHEAD - 1>();
-  take_row(next, rings.rows, 0, at);
-#pragma unroll 2
+  take_row(row, rings.rows, 0, at);
+#pragma unroll 1
   for (int i = 0; i < p.rows; ++i) {
-    now = next;
-    fetch_row(rings.rows, p, half, i + AHEAD, at, lane);
-    wait_for_groups<AHEAD - 1>();
-    take_row(next, rings.rows, i + 1, at);
     const float decay = __shfl_sync(ALL, decays, i), beta = __shfl_sync(ALL, betas, i);
     if (restored >> i & 1) recall(s, kept_part(kept, __shfl_sync(ALL, restore, i), lane));
-    float seen[COLUMNS], asked[COLUMNS], u[COLUMNS], o[COLUMNS];
-    products(seen, s, now.k);
-#pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) seen[c] = over_lanes(seen[c]);
-    products(asked, s, now.q);
-    const float met = product(now.k, now.q);
-#pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) u[c] = __fmul_rn(__fmaf_rn(-decay, seen[c], __bfloat162float(now.v.at[c])), beta);
-    advance(s, decay, now.k, u);
-#pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) o[c] = __fmaf_rn(met, u[c], __fmul_rn(decay, over_lanes(asked[c])));
-    if (at.key == 0) write_row(p, own.outputs, half, i, at, u, o);
+    fetch_row(rows_from, p, i + AHEAD, lane);
+    Found found;
+    float u[COLUMNS], o[COLUMNS];
+    find(found, s, row);
+    change(u, found, row, decay, beta);
+    wait_for_groups<AHEAD - 1>();
+    advance(s, decay, row.k, u);
+    take_row(row, rings.rows, i + 1, at);
+    answer(o, found, u, decay);
+    write_row(to, at.key == 0, u, o);
     if (saved >> i & 1) keep(kept_part(kept, __shfl_sync(ALL, save, i), lane), s);
   }
   if constexpr (GATED) write_gated(p.out, head, own, p.gate, weight, p.rows, p.value_heads, at, lane);
@@ -206,7 +158,8 @@ extern "C" __global__ void __launch_bounds__(32) delta_fold(const __grid_constan
   float* const state = p.state + static_cast<size_t>(layer) * p.value_heads * KEY_DIM * VALUE_DIM;
   Tile s;
   load_tile(s, state, at);
-  fetch_first_pending(ring, rest, at, lane);
-  fold(s, ring, rest, at, lane);
+  const PendingCopies from = copies_of(ring, rest, at, lane);
+  fetch_first_pending(from, rest, lane);
+  fold(s, ring, from, rest, at, lane);
   store_tile(s, state, at);
 }

@@ -6,7 +6,7 @@ from kernels.common.expect import Axes
 from kernels.common.round import MAX_ROWS
 from kernels.delta.gate import OutputGate, expect_gate
 from kernels.delta.record import DeltaRecord
-from kernels.delta.tile import COLUMNS, KEY_STRIDE, MAX_KEY_DIM, fits
+from kernels.delta.tile import KEY_STRIDE, MAX_KEY_DIM, VALUE_STRIDE, fits
 from kernels.delta.walk_launch import launch_walk
 from kernels.delta.walk_reference import delta_walk_reference
 
@@ -189,6 +189,6 @@ def expect_tile(name: str, axes: Axes) -> None:
     if not fits(axes["D"], axes["E"]):
         raise ValueError(
             f"{name}: no tile for heads of D = {axes['D']} keys and E = {axes['E']} values: D must "
-            f"be a multiple of {KEY_STRIDE} up to {MAX_KEY_DIM}, E a multiple of {COLUMNS}; "
+            f"be a multiple of {KEY_STRIDE} up to {MAX_KEY_DIM}, E a multiple of {VALUE_STRIDE}; "
             "run this model on the CPU"
         )

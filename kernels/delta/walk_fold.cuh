@@ -13,18 +13,32 @@ struct Factors {
   float k[KEYS], u[COLUMNS];
 };
 
-__device__ __forceinline__ void fetch_pending(PendingSlot* ring, const Pending& p, int index, const Place& at, int lane) {
-  if (index < p.count) {
-    PendingSlot& slot = ring[index % STAGES];
-    const size_t row = p.half + __shfl_sync(ALL, p.row, index);
-    copy_vector<KEY_DIM>(slot.k, p.record.k + (row * p.key_heads + at.key_head) * KEY_DIM, lane);
-    copy_vector<TILE_COLUMNS>(slot.u, p.record.u + (row * p.value_heads + at.head) * VALUE_DIM + at.first_column, lane);
-  }
+// Where a lane finds its 16 bytes of any row of their half, and where it leaves them.
+struct PendingCopies {
+  const float *k, *u;
+  unsigned ring;
+};
+
+__device__ __forceinline__ PendingCopies copies_of(PendingSlot* ring, const Pending& p, const Place& at, int lane) {
+  const int u_lane = lane % (TILE_COLUMNS / 4), k_lane = lane % (KEY_DIM / 4);
+  const size_t key = static_cast<size_t>(p.half) * p.key_heads + at.key_head;
+  const size_t head = static_cast<size_t>(p.half) * p.value_heads + at.head;
+  return {p.record.k + key * KEY_DIM + k_lane * 4, p.record.u + head * VALUE_DIM + at.first_column + u_lane * 4,
+          shared_address(ring) + lane * 16};
+}
+
+__device__ __forceinline__ void fetch_pending(const PendingCopies& from, const Pending& p, int index, int lane) {
+  const unsigned row = __shfl_sync(ALL, p.row, index);
+  const unsigned slot = from.ring + index % STAGES * sizeof(PendingSlot);
+  const bool exists = index < p.count;
+  copy_16_if(exists && lane < KEY_DIM / 4, slot, from.k + row * (p.key_heads * KEY_DIM));
+  copy_16_if(exists && lane < TILE_COLUMNS / 4, slot + sizeof(float) * KEY_DIM,
+             from.u + row * (p.value_heads * VALUE_DIM));
   end_group();
 }
 
-__device__ __forceinline__ void fetch_first_pending(PendingSlot* ring, const Pending& p, const Place& at, int lane) {
-  for (int i = 0; i < AHEAD; ++i) fetch_pending(ring, p, i, at, lane);
+__device__ __forceinline__ void fetch_first_pending(const PendingCopies& from, const Pending& p, int lane) {
+  for (int i = 0; i < AHEAD; ++i) fetch_pending(from, p, i, lane);
 }
 
 __device__ __forceinline__ void take_pending(Factors& f, const PendingSlot* ring, int index, const Place& at) {
@@ -33,7 +47,8 @@ __device__ __forceinline__ void take_pending(Factors& f, const PendingSlot* ring
   load_values(f.u, slot.u + at.column - at.first_column);
 }
 
-__device__ __forceinline__ void fold(Tile& s, PendingSlot* ring, const Pending& p, const Place& at, int lane) {
+__device__ __forceinline__ void fold(Tile& s, PendingSlot* ring, const PendingCopies& from, const Pending& p,
+                                     const Place& at, int lane) {
   const float decays = lane < p.count ? p.record.decay[(p.half + p.row) * p.value_heads + at.head] : 0.0f;
   Factors now, next;
   wait_for_groups<AHEAD - 1>();
@@ -41,7 +56,7 @@ __device__ __forceinline__ void fold(Tile& s, PendingSlot* ring, const Pending& 
 #pragma unroll 2
   for (int i = 0; i < p.count; ++i) {
     now = next;
-    fetch_pending(ring, p, i + AHEAD, at, lane);
+    fetch_pending(from, p, i + AHEAD, lane);
     wait_for_groups<AHEAD - 1>();
     take_pending(next, ring, i + 1, at);
     advance(s, __shfl_sync(ALL, decays, i), now.k, now.u);

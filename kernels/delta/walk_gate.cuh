@@ -1,6 +1,6 @@
 // Normalise each output of a head by its root mean square, scale it by the weight, gate it by SiLU.
 //
-// A warp has 16 of a head's outputs. It adds their squares, tells the sum to all blocks of its
+// A warp has a tile of a head's outputs. It adds their squares, tells the sum to all blocks of its
 // cluster, which is the head, and all add the sums of the tiles: neighbours, then neighbours of
 // those, so that the order is one binary tree over the head's outputs. Every step is an IEEE
 // operation, so the bits are those of a norm apart (kernels/norm, kernels/common/exact.py).
@@ -19,11 +19,6 @@ struct Gate {
   long long z_stride;
   int wide_weight;  // fp32: its product is not rounded
   float eps;
-};
-
-// A lane's columns in bf16.
-struct alignas(2 * COLUMNS) Halves {
-  __nv_bfloat16 at[COLUMNS];
 };
 
 // What a warp holds of its head's rows.
@@ -69,7 +64,7 @@ __device__ __forceinline__ void fetch_gate(Part& own, const Gate& gate, int rows
   if constexpr (!GATED) return;
   for (int i = lane; i < rows * (TILE_COLUMNS / 8); i += 32) {
     const int row = i / (TILE_COLUMNS / 8), column = i % (TILE_COLUMNS / 8) * 8;
-    copy_16(own.z + row * TILE_COLUMNS + column,
+    copy_16(shared_address(own.z + row * TILE_COLUMNS + column),
             gate.z + row * gate.z_stride + at.head * VALUE_DIM + at.first_column + column);
   }
 }
@@ -84,7 +79,8 @@ __device__ __forceinline__ float sum_of_pairs(float (&x)[N]) {
   return x[0];
 }
 
-constexpr int TREE_TILES = TILES <= 1 ? 1 : TILES <= 2 ? 2 : TILES <= 4 ? 4 : 8;  // with tiles of nothing
+// With tiles of nothing a head's are a power of two.
+constexpr int TREE_TILES = TILES <= 1 ? 1 : TILES <= 2 ? 2 : TILES <= 4 ? 4 : TILES <= 8 ? 8 : 16;
 
 // 1 / rms of a row of the head.
 __device__ __forceinline__ float inverse_rms(const Head& head, int row, float eps) {

@@ -11,12 +11,11 @@ from kernels.common.nvrtc import CudaKernel, Launch
 from kernels.delta.gate import OutputGate
 from kernels.delta.record import DeltaRecord
 from kernels.delta.tile import (
-    COLUMNS,
     WARP,
     macros,
     most_kept,
-    num_tiles,
     shared_bytes,
+    tiles_of,
     warps_of,
 )
 
@@ -145,7 +144,7 @@ def launch_fold(
     """
     layers, heads, key_dim, value_dim = state.shape
     arguments = FoldArguments(state.data_ptr(), _record(record, pending), record.k.shape[-2], heads)
-    shape = Launch(layers * num_tiles(heads, value_dim), WARP, 0)
+    shape = Launch(layers * heads * tiles_of(value_dim, gated=False), WARP, 0)
     fold = load("delta_fold", key_dim, value_dim, 1, state.get_device(), gated=False)
     fold.launch(shape, arguments)
 
@@ -187,10 +186,10 @@ def _walk_shape(
     overlap: bool,
 ) -> Launch:
     """Return the one object by which a kernel finds what the driver wants of a launch."""
-    blocks = num_tiles(heads, value_dim) // warps
+    of_a_head = tiles_of(value_dim, gated=gated) // warps
     shared = shared_bytes(num_rows, key_dim, value_dim, warps, gated=gated)
-    cluster = value_dim // COLUMNS // warps if gated else 1
-    return Launch(blocks, WARP * warps, shared, cluster=cluster, overlap=overlap)
+    cluster = of_a_head if gated else 1
+    return Launch(heads * of_a_head, WARP * warps, shared, cluster=cluster, overlap=overlap)
 
 
 @cache

@@ -25,9 +25,20 @@ struct Rings {
   RowSlot rows[STAGES];
 };
 
-__device__ __forceinline__ void copy_16(void* to, const void* from) {
-  const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(address), "l"(from) : "memory");
+__device__ __forceinline__ unsigned shared_address(const void* at) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(at));
+}
+
+__device__ __forceinline__ void copy_16(unsigned to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory");
+}
+
+// The same, or nothing; no branch, so that rows are asked for amid the arithmetic.
+__device__ __forceinline__ void copy_16_if(bool wanted, unsigned to, const void* from) {
+  asm volatile(
+      "{\n .reg .pred wanted;\n setp.ne.b32 wanted, %2, 0;\n"
+      " @wanted cp.async.cg.shared.global [%0], [%1], 16;\n}"
+      ::"r"(to), "l"(from), "r"(static_cast<int>(wanted)) : "memory");
 }
 
 __device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -37,10 +48,4 @@ template <int LEFT>
 __device__ __forceinline__ void wait_for_groups() {
   asm volatile("cp.async.wait_group %0;" :: "n"(LEFT) : "memory");
   __syncwarp();
-}
-
-// All lanes copy a vector of N floats, 16 bytes each.
-template <int N>
-__device__ __forceinline__ void copy_vector(float* to, const float* from, int lane) {
-  if (lane < N / 4) copy_16(to + lane * 4, from + lane * 4);
 }

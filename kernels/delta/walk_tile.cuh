@@ -3,20 +3,19 @@
 
 #include <cuda_bf16.h>
 
-// Compile-time sizes, by `macros` of tile.py: KEY_DIM and VALUE_DIM, a head's D and E; WARPS of a
-// block of the walk, which divide the tiles of a head; GATED, whether it ends in a gate;
-// HELD_BYTES that such a block holds beside kept tiles.
+// Compile-time sizes, by `macros` of tile.py: KEY_DIM and VALUE_DIM, a head's D and E; TILE_COLUMNS
+// columns that a warp holds; WARPS of a block of the walk, which divide the tiles of a head; GATED,
+// whether it ends in a gate; HELD_BYTES that such a block holds beside kept tiles.
 
-constexpr int COLUMNS = 4;                      // values of a lane
 constexpr int COLUMN_LANES = 4;                 // lanes side by side along a row of the state
+constexpr int COLUMNS = TILE_COLUMNS / COLUMN_LANES;  // values of a lane
 constexpr int KEY_LANES = 32 / COLUMN_LANES;    // lanes that share the keys of a column
-constexpr int TILE_COLUMNS = COLUMNS * COLUMN_LANES;
 constexpr int TILES = VALUE_DIM / TILE_COLUMNS;  // of a head
 constexpr int STRIDE = 4 * KEY_LANES;           // keys from a lane's four to its next four
 constexpr int GROUPS = KEY_DIM / STRIDE;        // fours of keys of a lane
 constexpr int KEYS = 4 * GROUPS;                // of a lane
 constexpr int MAX_ROWS = 32;                    // of a half of the record
-constexpr int RESIDENT = 12;                    // warps of a walk that a multiprocessor's registers hold
+constexpr int RESIDENT = COLUMNS > 2 ? 12 : 16;  // warps of a walk that a multiprocessor holds: 168 or 128 registers
 constexpr unsigned ALL = 0xffffffffu;
 
 static_assert(KEY_DIM % STRIDE == 0 && VALUE_DIM % TILE_COLUMNS == 0, "a head fills no whole tiles");
@@ -29,11 +28,16 @@ struct alignas(4 * COLUMNS) Values {
   float at[COLUMNS];
 };
 
+// The same in bf16.
+struct alignas(2 * COLUMNS) Halves {
+  __nv_bfloat16 at[COLUMNS];
+};
+
 // Rows of the last round wait in half 1 - parity: k [2, 32, G, D], u [2, 32, H, E], decay [2, 32, H].
 struct Record {
-  const float* k;
+  float* k;
   float* u;
-  const float* decay;
+  float* decay;
   const int* parity;
   const int* num_pending;
   const int* pending_rows;  // [32]

@@ -1,7 +1,6 @@
 """Hold the numbers of a sampling in device memory, and say which launches they need."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 
@@ -9,8 +8,7 @@ from kernels.common.logit_rows import MAX_TOP
 from kernels.sample.reference import Filters
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(NamedTuple):
     """Which kernels a sampling launches; a captured graph serves every sampling of one method.
 
     Attributes:

@@ -18,7 +18,7 @@ from engine.operations import BETWEEN, OPERATIONS
 from engine.profile import load_profiles
 from engine.settings.declared import KernelSettings
 from engine.turn.choice import TokenChooser
-from engine.turn.clock import PhaseClock
+from engine.turn.clock import clock_for
 from engine.turn.verify import Course
 from engine.types import Sampling
 
@@ -31,7 +31,8 @@ AUTO = KernelSettings()
 GPUS = (HOPPER, RTX, SPARK)
 ROUND = [one for one in OPERATIONS if not one.endswith("a chunk")]
 GATE = "gated norm of a round"
-"""By its rows in one launch or another, of the same bits: tests/kernels/delta/test_walk_gate.py."""
+BY_ROWS = (GATE, "multiply gates of a round", "convolve a round", "delta rule of a round")
+"""By their rows in one launch or another, of the same bits: the laws of delta and of mixer."""
 
 NAMED = [one for one in OPERATIONS if one not in ("path", "launch", "overlap", "prefill")]
 OF_THE_CPU = [one for one in NAMED if one not in BETWEEN]
@@ -72,7 +73,7 @@ def test_a_product_goes_by_its_rows_and_the_gpus_crossovers():
 
 
 @pytest.mark.parametrize("facts", [CPU, *GPUS, OLD])
-@pytest.mark.parametrize("operation", [one for one in ROUND if one != GATE])
+@pytest.mark.parametrize("operation", [one for one in ROUND if one not in BY_ROWS])
 def test_no_row_count_of_a_round_changes_the_kernel(operation, facts):
     chosen = {dispatch(operation, facts, rows, AUTO).kernel for rows in range(1, 33)}
     assert len(chosen) == 1
@@ -81,6 +82,14 @@ def test_no_row_count_of_a_round_changes_the_kernel(operation, facts):
 def test_outputs_are_gated_in_the_walk_where_rows_are_many_enough():
     found = [name(GATE, HOPPER, rows) for rows in (1, 3, 4, 32)]
     assert found == [*["gated_rms_norm"] * 2, *["delta_walk"] * 2]
+
+
+@pytest.mark.parametrize("operation", BY_ROWS[1:])
+def test_few_rows_go_through_convolution_and_delta_rule_in_one_launch(operation):
+    found = [name(operation, HOPPER, rows) for rows in (1, 3, 4, 32)]
+    apart = "delta_walk" if operation.startswith("delta") else "conv_gates"
+    assert found == [*["mixer_rows"] * 2, *[apart] * 2]
+    assert dispatch(operation, HOPPER, 1, AUTO, "nvfp4").name == apart
 
 
 @pytest.mark.parametrize(
@@ -167,20 +176,20 @@ def test_the_engine_calls_what_is_named_and_nothing_of_the_other_path(facts, num
     verifier = path.new_verifier(model)
     state = model.new_state(256)
 
-    def a_round():
+    def a_round(drafted):
         chooser = TokenChooser(Sampling(temperature=0.0), SMALL.vocab_size, ())
-        clock = PhaseClock(torch.device("cpu"))
-        course, drafted = Course(state, chooser), Draft.chain((1,) * (num_rows - 1))
+        clock = clock_for(torch.device("cpu"))
+        course = Course(state, chooser)
         verifier.launch(course, 5, drafted, 9, clock).wait(lambda _: True)
 
     in_chunk = called_while(lambda: model.prefill(range(64), state))
 
     def between():
         if facts is HOPPER:
-            state.accept((0, 2))  # a branch: row 1 leaves a gap
+            a_round(Draft.tree((1, 2), (0, 0)))  # a branch that is accepted may leave a gap
         state.snapshot()
 
-    in_round = called_while(a_round)
+    in_round = called_while(lambda: a_round(Draft.chain((1,) * (num_rows - 1))))
     after_round = called_while(between)
     seen = {"a chunk": in_chunk, "a round": in_round}
     named = NAMED if facts is HOPPER else OF_THE_CPU

@@ -45,6 +45,7 @@ def test_a_round_of_the_27b_launches_what_was_counted_on_an_h200():
     assert times["skinny_linear"] == 257
     assert (times["add_rms_norm"], times["silu_mul"]) == (128, 64)
     assert (times["delta_walk"], times["conv_gates"]) == (2 * 48, 2 * 48)  # two in a launch each
+    assert times["mixer_rows"] == 3 * 48  # three in one, of 1 to 3 rows
     assert times["gated_rms_norm"] == 48  # of 1 to 3 rows
     assert (times["attention_verify"], times["attention_prep"]) == (16, 16)
 
@@ -67,9 +68,17 @@ def test_plain_gates_are_multiplied_where_they_are_used_and_others_apart():
         if one.phase == "round" and one.operation.startswith("a | b")
     }
     assert kernels == {
-        "a | b (bf16), 96 x 5,120": "conv_gates",
+        "a | b (bf16), 96 x 5,120, 1 to 3 rows": "mixer_rows",
+        "a | b (bf16), 96 x 5,120, 4 to 32 rows": "conv_gates",
         "a | b (nvfp4), 96 x 5,120": "skinny_linear",
     }
+
+
+def test_a_layer_whose_gates_are_coded_has_two_launches_for_any_rows():
+    coded = replace(subject_of_shape("27b", PROFILES["fp8"]), stored=lambda *_: "nvfp4")
+    found = {one.operation: one.kernel for one in explain(coded, on((9, 0)))}
+    assert found["convolve a round"] == "conv_gates"
+    assert found["delta rule of a round"] == "delta_walk"
 
 
 def test_products_are_named_with_size_format_and_why():
@@ -180,7 +189,8 @@ def test_the_matrices_are_those_of_a_packed_model(profile):
     said = set()
     for one in found:
         if "), " in one.operation and not one.operation.startswith("head"):
-            n, k = one.operation.split(", ", 1)[1].replace(",", "").split(" x ")
+            size = one.operation.split(", ")[1]
+            n, k = size.replace(",", "").split(" x ")
             said.add((int(n), int(k)))
     assert said == sizes
 

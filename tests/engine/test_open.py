@@ -62,7 +62,8 @@ def test_an_opened_engine_says_what_it_is_and_answers(checkpoint):
     record = events[-1].record
     assert (record.error, record.rounds[0].drafter) == ("", "mtp")
     assert record.token_ids == run(engine, HELLO)[-1].record.token_ids
-    assert any("held as BF16" in one.text for one in events if isinstance(one, NoticeRaised))
+    assert any("held as BF16" in one for one in info.notices)
+    assert not any(isinstance(one, NoticeRaised) for one in events)
     engine.close()
 
 
@@ -74,9 +75,8 @@ def test_keys_and_values_in_8_bits_are_another_arithmetic_and_half_the_bytes(che
     assert coded.info.computes_as != plain.info.computes_as
     again = opened(choice(checkpoint), settings)
     assert again.info.arithmetic == coded.info.arithmetic
-    events = run(coded, HELLO)
-    assert any("in 8 bits (e4m3), with scales from" in e.text for e in events if hasattr(e, "text"))
-    record = events[-1].record
+    assert any("in 8 bits (e4m3), with scales from" in one for one in coded.info.notices)
+    record = run(coded, HELLO)[-1].record
     assert record.arithmetic == coded.info.computes_as
     assert (record.error, bool(record.token_ids)) == ("", True)
     for one in (plain, coded, again):
@@ -88,7 +88,7 @@ def test_a_checkpoints_own_scales_of_keys_and_values_are_taken(tmp_path, monkeyp
     folder = write_text_files(write_layout(tmp_path / "mine", "compressed", CONFIG))
     settings = replace(SETTINGS, model=replace(SETTINGS.model, dir=folder, kv="fp8"))
     engine = opened(choose(settings, load_profiles()), settings)
-    told = " ".join(one.text for one in run(engine, HELLO) if isinstance(one, NoticeRaised))
+    told = " ".join(engine.info.notices)
     assert "in 8 bits (e4m3), with the checkpoint's scales." in told
     assert "scales of keys and values in 8 bits" not in told
     engine.close()
@@ -96,7 +96,7 @@ def test_a_checkpoints_own_scales_of_keys_and_values_are_taken(tmp_path, monkeyp
 
 def test_a_profile_that_expects_other_formats_is_told(checkpoint):
     engine = opened(choice(checkpoint, "bf16"))
-    notices = [one.text for one in run(engine, HELLO) if isinstance(one, NoticeRaised)]
+    notices = engine.info.notices
     said = next(one for one in notices if "expects" in one)
     parts = "mlp fp8_block (12), attention fp8_block (4), delta fp8_block (9), head bf16 (1)"
     assert f"stores {parts}, mtp fp8_block (7) matrices" in said
@@ -116,7 +116,7 @@ def test_a_quantised_checkpoint_opens_and_says_what_each_part_is(tmp_path, monke
     events = run(engine, HELLO)
     assert events[-1].record.error == ""
     assert events[-1].record.token_ids
-    notices = " ".join(one.text for one in events if isinstance(one, NoticeRaised))
+    notices = " ".join(engine.info.notices)
     wider = {
         "qwen bf16": "reads all weights.",
         "qwen fp8": "twice their bytes",

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -326,6 +327,13 @@ async def test_engine_notices_are_shown(seat):
         await s.send("go")
         await s.idle()
         assert "a slower path runs" in s.text
+
+
+async def test_what_is_to_know_of_a_model_is_shown_when_it_is_loaded(seat):
+    info = replace(ScriptedEngine().info, notices=("Keys and values are kept in 8 bits.",))
+    async with seat(engine=ScriptedEngine(info=info)) as s:
+        await s.idle()
+        assert "kept in 8 bits" in s.text
 
 
 async def test_quitting_while_answering_keeps_what_arrived(seat):

@@ -54,6 +54,34 @@ def test_one_continuation_is_a_chain():
     assert proposals(lookup(PROMPT, answer), answer).shape == "chain"
 
 
+def foresee(text, num_tokens, *, branches) -> int:
+    """Draft a text that foresees itself beside one that does not; how often it was right."""
+    prompt, rest = text[:20], text[20:]
+    answer, committed, foreseen, num_right = [rest[0]], [], None, 0
+    guessing, plain = (lookup(prompt, answer, branches=branches) for _ in range(2))
+    while len(answer) < len(rest):
+        draft, wanted = (proposals(one, answer, num_tokens) for one in (guessing, plain))
+        assert draft == wanted
+        if foreseen is not None and committed == list(foreseen.token_ids):
+            assert draft == foreseen.draft
+            num_right += 1
+        foreseen = guessing.prepare(len(answer), lambda _: num_tokens)
+        _, accepted = draft.agreement(rest[len(answer) :])
+        committed = rest[len(answer) :][: accepted + 1]
+        answer += committed
+    return num_right
+
+
+@given(st.lists(st.integers(0, 3), min_size=40, max_size=80), st.integers(1, 6), st.booleans())
+def test_to_foresee_changes_no_proposal(text, num_tokens, branches):
+    """Whether the text then goes on so or not."""
+    foresee(text, num_tokens, branches=branches)
+
+
+def test_a_copy_that_goes_on_is_foreseen():
+    assert foresee([1, 2, 3, 4, 5] * 12, 3, branches=True) >= 9
+
+
 def test_the_newest_continuation_gets_the_most_rows():
     draft = grow_tree([(1, 2, 3, 4, 5, 6, 7, 8), (9, 9, 9, 9, 9, 9, 9, 9)], 8)
     newest = sum(path[0] == 1 for path in paths_of(draft))

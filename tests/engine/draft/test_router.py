@@ -264,6 +264,7 @@ def settled_router() -> Router:
     router = new_router(H200)
     play_ahead(router, 300, wrong)
     assert router.goes_on_plainly([], 0, 31)
+    router.learn([7])
     return router
 
 
@@ -403,3 +404,42 @@ def test_a_decision_takes_less_than_a_quarter_of_a_millisecond(kind):
     batches = (taken[first : first + 20] for first in range(0, len(taken), 20))
     # other programs may hold the core for a while: the quietest batch counts
     assert min(map(statistics.median, batches)) < 0.25e-3
+
+
+@pytest.mark.parametrize("rows_cost", [32.0, 1.05], ids=["dear rows", "a dear drafter"])
+def test_a_drafter_that_is_right_and_does_not_pay_is_tried_ever_more_rarely(rows_cost):
+    """A try that was right brings another one only if its tokens are worth what they cost."""
+    step_ms = 1.0 if rows_cost > 2 else 200.0
+    table = PriceTable(
+        "bf16", (1, 32), (1024,), ((10.0, 10.0 * rows_cost),), (1, 2), (step_ms, 2 * step_ms)
+    )
+    steps = [one.num_steps for one in play(new_router(table), 600, right)]
+    tried = [at for at, number in enumerate(steps) if number]
+    gaps = [later - one for one, later in pairwise(tried)]
+    assert gaps == [FIRST_GAP * 2 ** (1 + one) for one in range(len(gaps))]
+    assert len(gaps) == 5
+
+
+def test_what_is_prepared_is_what_is_proposed():
+    """Whether lookup then finds what was foreseen, something else or nothing."""
+    for endings in ([COPY], [Ending(2, (5, 6))], []):
+        for foreseen in ([COPY], []):
+            routers = [new_router(), new_router()]
+            told = routers[0].prepare(0, 31, foreseen)
+            assert routers[0].is_prepared
+            ready, plain = (one.propose(endings, 0, 31, head(*range(7))) for one in routers)
+            assert ready == plain
+            if told is not None and foreseen == endings:
+                assert told == ready
+            assert not routers[0].is_prepared
+
+
+def test_what_a_round_taught_counts_in_its_order():
+    """Two rounds were said before the first of them is learned from."""
+    router = new_router(H200)
+    for token_id in (1, 2):
+        router.propose([], 0, 31, head(token_id))
+    router.learn([1, 9])
+    assert router._calibration.chain_chances("mtp")[0] > 0.75
+    router.learn([9])
+    assert router._calibration.chain_chances("mtp")[0] < 0.75

@@ -24,7 +24,7 @@ def taps_after(*kept: tuple[int, list[int]]) -> Taps:
         taps.write(1, filled(*values))
         taps.write(2, filled(*(99 for _ in values)))  # of no interest
         taps.write(4, filled(*(-one for one in values)))
-        taps.keep(start, slice(len(values)))
+        taps.keep(start, taps.copy(len(values)))
     return taps
 
 
@@ -46,7 +46,7 @@ def test_a_position_that_is_read_again_stands_for_the_newer_text():
 
 def test_rows_of_a_path_are_kept_in_its_order():
     taps = taps_after((0, [1, 2, 3, 4]))
-    taps.keep(4, torch.tensor([0, 3]))
+    taps.keep(4, taps.copy(4)[[0, 3]])
     assert taps.take(0, 6)[:, 0].tolist() == [1, 2, 3, 4, 1, 4]
 
 

@@ -8,17 +8,21 @@ import threading
 from subprocess import CalledProcessError
 
 import pytest
+import torch
 from triton.errors import TritonError
 
 from engine.draft.mtp import MtpRows
 from engine.errors import MemoryPlanError
 from engine.model.kernel_model import KernelModel
-from engine.model.round_state import RoundState
+from engine.model.round_state import RoundInputs, RoundState
+from engine.turn.answer import Answer
+from engine.turn.clock import PhaseClock
 from engine.turn.device_choice import DeviceChoice
 from engine.turn.memory import Memory
+from engine.turn.round_log import RoundLog
 from engine.turn.rows_round import RowsRound
 from engine.turn.rows_verify import RowsVerifier
-from engine.types import Request, RoundEnded, Sampling, TurnEnded
+from engine.types import Request, RoundEnded, Sampling, TextArrived, TurnEnded
 from tests.fakes.model import local_engine, run, write_text_files
 from tests.fakes.rounds import assert_equal, settled, small_model
 
@@ -28,7 +32,9 @@ GREEDY = Sampling(temperature=0.0, logit_bias=tuple((one, 1e3) for one in range(
 PLACES = [
     (RowsVerifier, "launch"), (RowsVerifier, "launch_behind"), (RowsRound, "wait"),
     (RowsRound, "take_in"), (RowsRound, "drop"), (RoundState, "accept"), (DeviceChoice, "launch"),
-    (KernelModel, "run_rows"), (Memory, "read"), (MtpRows, "draft"),
+    (KernelModel, "run_rows"), (Memory, "read"), (MtpRows, "draft"), (RoundInputs, "send"),
+    (RowsVerifier, "get_ready"), (RowsVerifier, "launch_ready"), (PhaseClock, "ms"),
+    (Answer, "keep"), (RoundLog, "add"),
 ]  # fmt: skip
 NAMES = [f"{where.__name__}.{name}" for where, name in PLACES]
 
@@ -90,6 +96,21 @@ def assert_trusted_rightly(memory: Memory, model) -> None:
     assert_equal(settled(memory.state), settled(state))
 
 
+def assert_told(events, record) -> None:
+    """Every token that a round committed stands in the record of one that ended, in order."""
+    ended = [one for one in events if isinstance(one, RoundEnded)]
+    told = [token_id for one in ended for token_id in one.record.token_ids]
+    assert told == list(record.token_ids[1:])
+    assert tuple(one.record for one in ended) == record.rounds
+    assert [len(one.token_chars) for one in ended] == [
+        len(one.record.token_ids) + (at == 0) for at, one in enumerate(ended)
+    ]
+    text = "".join(one.text for one in events if isinstance(one, TextArrived))
+    assert (text, len(text)) == (record.text, len(record.token_ids))
+    if record.logits is not None:
+        assert len(record.logits) == len(record.token_ids)
+
+
 @pytest.mark.parametrize("leaves", [False, True], ids=["listens", "leaves"])
 @pytest.mark.parametrize("drafter", ["off", "drafts"])
 @pytest.mark.parametrize("place", PLACES, ids=NAMES)
@@ -114,6 +135,7 @@ def test_a_failure_anywhere_is_an_end_of_the_turn(
         assert isinstance(events[-1], TurnEnded)
         assert record.finish_reason == ("error" if breaking.has_failed else "length")
         assert record.token_ids == whole.token_ids[: len(record.token_ids)]
+        assert_told(events, record)
     monkeypatch.undo()
     assert_trusted_rightly(engine._memory, model)
     if breaking.has_failed:
@@ -163,3 +185,21 @@ def test_a_return_that_fails_half_way_is_not_trusted(open_engine, whole, monkeyp
     again = run(engine, requested())[-1].record
     assert (again.token_ids, again.reused_tokens) == (whole.token_ids, 0)
     assert_equal([again.logits], [whole.logits])
+
+
+@pytest.mark.parametrize("drafter", ["off", "replay"])
+def test_what_a_round_committed_before_it_broke_is_told(open_engine, whole, monkeypatch, drafter):
+    """Nobody knows more of it than its tokens and its draft; logits that were lost are NaN."""
+    Breaking(monkeypatch, (RowsRound, "wait"), 2, RuntimeError("the device was lost"))
+    request = requested(drafter=drafter, num_draft_tokens=1, replay_ids=whole.token_ids)
+    events = run(open_engine(), request)
+    record = events[-1].record
+    assert_told(events, record)
+    per_round = 1 if drafter == "off" else 2
+    assert [len(one.token_ids) for one in record.rounds] == [per_round] * 2
+    lost = record.rounds[-1]
+    assert (lost.rows, lost.accepted, lost.tested) == (per_round, per_round - 1, per_round - 1)
+    assert (lost.round_ms, sum(lost.num_bytes.values())) == (0, 0)
+    assert record.rounds[0].num_bytes["weights"] > 0
+    assert torch.equal(record.logits[: 1 + per_round], whole.logits[: 1 + per_round])
+    assert record.logits[1 + per_round :].isnan().all()

@@ -12,9 +12,11 @@ import pytest
 import torch
 
 from engine.draft.draft import Draft
+from engine.draft.lookup import LookupDrafter
 from engine.draft.price_table import PriceTable
 from engine.draft.prices import Prices
-from engine.draft.routed import Routing
+from engine.draft.routed import RoutedDrafter, Routing
+from engine.draft.scripted import ScriptedDrafter
 from engine.model.round_state import RoundState
 from engine.records import PHASES
 from engine.turn.choice import TokenChooser
@@ -361,3 +363,96 @@ def test_rounds_lie_end_to_end_and_their_phases_add_up(open_engine, drafter):
         assert following.start_s == pytest.approx(one.start_s + one.round_ms / 1e3)
     last_s = rounds[-1].start_s + rounds[-1].round_ms / 1e3
     assert record.ttft_s <= rounds[0].start_s < last_s <= record.total_s
+
+
+@pytest.fixture
+def readied(monkeypatch):
+    """What came of each round that was got ready: whether it was launched."""
+    launch_ready, went = RowsVerifier.launch_ready, []
+
+    def watched(verifier, ready):
+        launched = launch_ready(verifier, ready)
+        went.append(launched is not None)
+        return launched
+
+    monkeypatch.setattr(RowsVerifier, "launch_ready", watched)
+    return went
+
+
+@pytest.mark.parametrize("shape", ["chain", "tree"])
+@pytest.mark.parametrize("drafter", ["wrong", "half", "replay"])
+def test_a_round_that_is_foreseen_is_on_its_way_before_anything_is_committed(
+    open_engine, walked, readied, drafter, shape
+):
+    wanted, sampling = walked
+    request = requested(
+        sampling=sampling, max_tokens=32, drafter=drafter, draft_shape=shape, num_draft_tokens=6,
+        replay_ids=wanted.token_ids,
+    )  # fmt: skip
+    got = run(open_engine(), request)[-1].record
+    assert (got.token_ids, got.ranges) == (wanted.token_ids, wanted.ranges)
+    assert torch.equal(got.logits, wanted.logits)
+    assert len(readied) >= len(got.rounds) - 2
+    assert all(readied)
+
+
+def test_a_round_that_was_foreseen_otherwise_is_not_launched(
+    open_engine, walked, readied, monkeypatch
+):
+    """Every other guess is wrong in its last token."""
+    wanted, sampling = walked
+    prepare, guesses = ScriptedDrafter.prepare, []
+
+    def mistaken(drafter, *others):
+        foreseen = prepare(drafter, *others)
+        if foreseen is not None:
+            guesses.append(foreseen)
+            if len(guesses) % 2:
+                *right, last = foreseen.token_ids
+                foreseen = foreseen._replace(token_ids=[*right, last + 1])
+        return foreseen
+
+    monkeypatch.setattr(ScriptedDrafter, "prepare", mistaken)
+    request = requested(
+        sampling=sampling, max_tokens=32, drafter="replay", num_draft_tokens=2,
+        replay_ids=wanted.token_ids,
+    )  # fmt: skip
+    got = run(open_engine(), request)[-1].record
+    assert got.token_ids == wanted.token_ids
+    assert torch.equal(got.logits, wanted.logits)
+    assert readied == [bool(at % 2) for at in range(len(readied))]
+    assert len(readied) > 6
+
+
+@pytest.mark.parametrize("kind", [LookupDrafter, RoutedDrafter], ids=["lookup", "auto"])
+def test_a_copy_is_foreseen(model, readied, tmp_path, monkeypatch, kind):
+    """What is said again is copied, round behind round, and no bit depends on it."""
+    prepare, propose, foreseen = kind.prepare, kind.propose, []
+
+    def preparing(*arguments):
+        foreseen.append(prepare(*arguments))
+        return foreseen[-1]
+
+    def proposing(*arguments):
+        draft, went = propose(*arguments), len(readied)
+        if foreseen and foreseen[-1] is not None and went and readied[-1]:
+            assert draft == foreseen[-1].draft
+        return draft
+
+    monkeypatch.setattr(kind, "prepare", preparing)
+    monkeypatch.setattr(kind, "propose", proposing)
+    drafter = "lookup" if kind is LookupDrafter else "auto"
+    routing = Routing(Prices(CHEAP_ROWS, learns=False), max_steps=7)
+    repeated = Sampling(temperature=0.0, logit_bias=tuple((one, 1e3 * one) for one in (40, 41)))
+    records = []
+    for name in ("off", drafter):
+        engine = local_engine(
+            model, write_text_files(tmp_path / name), verifier=RowsVerifier(model),
+            max_context_tokens=512, routing=routing,
+        )  # fmt: skip
+        request = requested(sampling=repeated, max_tokens=64, drafter=name, num_draft_tokens=5)
+        records.append(run(engine, request)[-1].record)
+    plain, got = records
+    assert got.token_ids == plain.token_ids
+    assert torch.equal(got.logits, plain.logits)
+    assert sum(readied) > 3

@@ -11,6 +11,7 @@ from engine.model.random import random_model
 from engine.profile import Formats
 from engine.turn.rows_verify import RowsVerifier
 from engine.types import Request, Sampling
+from kernels.sample.accept import MAX_STOP_IDS
 from tests.fakes.model import local_engine, run, write_text_files
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -33,6 +34,33 @@ def engine(request, tmp_path_factory):
 def ask(engine, prompt, **options):
     options = {"sampling": PRINTABLE, "max_tokens": 16, "keep_logits": True, **options}
     return run(engine, Request(prompt_ids=prompt, **options))[-1].record
+
+
+@pytest.mark.parametrize("shape", ["chain", "tree"])
+def test_more_stop_ids_than_the_device_looks_for_end_a_turn_inside_a_round(
+    engine, shape, monkeypatch
+):
+    """It knows the lowest of them; what is behind the one that it does not is not folded."""
+    drawn = replace(PRINTABLE, temperature=0.8, seed=3)
+    whole = ask(engine, PROMPT, drafter="off", sampling=drawn)
+    # inside the first round that is drafted, of five tokens or more
+    at = next(n for n in (4, 3, 2) if whole.token_ids[n] not in whole.token_ids[:n])
+    few = engine._machine
+    stops = frozenset({*range(MAX_STOP_IDS), whole.token_ids[at]})
+    records = []
+    for drafter in ("off", "replay"):
+        ask(engine, (1, 2, 3), max_tokens=1)
+        monkeypatch.setattr(engine, "_machine", replace(few, stop_ids=stops))
+        stopped = ask(
+            engine, PROMPT, drafter=drafter, draft_shape=shape, replay_ids=whole.token_ids,
+            num_draft_tokens=7, sampling=drawn,
+        )  # fmt: skip
+        assert (stopped.finish_reason, stopped.token_ids) == ("stop", whole.token_ids[: at + 1])
+        monkeypatch.setattr(engine, "_machine", few)
+        records.append(ask(engine, (*PROMPT, *stopped.token_ids, 50, 51), drafter="off"))
+    plain, drafted = records
+    assert drafted.reused_tokens == plain.reused_tokens == len(PROMPT) + at
+    assert torch.equal(drafted.logits, plain.logits)
 
 
 @pytest.mark.parametrize("shape", ["chain", "tree"])

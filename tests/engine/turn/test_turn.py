@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from engine.draft.draft import Draft
 from engine.errors import RequestError, TemplateError
@@ -15,7 +13,6 @@ from engine.records import PHASES
 from engine.turn.check_request import check_prompt
 from engine.turn.verify import Walk
 from engine.types import (
-    DRAFT_SHAPES,
     Message,
     NoticeRaised,
     PromptProgressed,
@@ -426,59 +423,6 @@ def test_a_closed_engine_says_so(folder):
     engine.close()
     with pytest.raises(RequestError, match="is closed"):
         ask(engine)
-
-
-def test_notices_come_once(folder):
-    engine = local_engine(FakeModel(counting), folder)
-    engine._notices.append("served slowly")
-    assert NoticeRaised("served slowly") in ask(engine, max_tokens=1)[0]
-    assert NoticeRaised("served slowly") not in ask(engine, max_tokens=1)[0]
-
-
-@given(st.data())
-@settings(max_examples=60, deadline=None)
-def test_no_draft_changes_a_turn(folder, data):
-    """Whatever is guessed, and whatever ends the turn, it is plain decode's turn."""
-    salt = data.draw(st.integers(0, 99))
-    hit = data.draw(st.integers(1, 5))
-
-    def follow(context):
-        row = torch.full((320,), -9.0)
-        for one in range(4):
-            row[40 + hash((salt, one, context[-3:])) % 30] = float(one)
-        return row
-
-    def guess(context):
-        right = int(follow(context).argmax())
-        return right if hash((salt, context)) % hit else (right + 1) % 300
-
-    options = {
-        "sampling": data.draw(st.sampled_from([GREEDY, Sampling(seed=salt, presence_penalty=0.2)])),
-        "max_tokens": data.draw(st.integers(1, 24)),
-        "stop": data.draw(st.sampled_from([(), ("A",), ("AB", "8")])),
-        "keep_logits": True,
-    }
-    records = []
-    for drafter in (
-        "off",
-        data.draw(st.sampled_from(["mtp", "lookup", "wrong", "half", "replay"])),
-    ):
-        engine = local_engine(FakeModel(follow, guess=guess), folder, max_context_tokens=30)
-        drafting = {
-            "drafter": drafter,
-            "draft_shape": data.draw(st.sampled_from(DRAFT_SHAPES)),
-            "num_draft_tokens": data.draw(st.integers(1, 31)),
-        }
-        events, record = ask(engine, **drafting, **options)
-        records.append(record)
-        for one in rounds_of(events):
-            room = min(options["max_tokens"], 30 - len(PROMPT))
-            assert one.rows <= room - (one.context_tokens + 1 - len(PROMPT))
-    plain, drafted = records
-    assert drafted.token_ids == plain.token_ids
-    assert (drafted.text, drafted.finish_reason) == (plain.text, plain.finish_reason)
-    assert torch.equal(drafted.logits, plain.logits)
-    assert drafted.ranges == plain.ranges
 
 
 def test_a_shape_that_changes_nothing_is_told_once(folder):

@@ -15,7 +15,12 @@ from kernels.common.shared_memory import MAX_SHARED_BYTES
 
 SHARES = (4, 6)
 REGISTERS_OF_AN_SM = 65_536
-SMALL = [("combine", ()), ("compact", (("KV_BYTES", 2),)), ("compact", (("KV_BYTES", 1),))]
+SMALL = [
+    ("combine", (("AHEAD", 12),)),
+    ("combine", (("AHEAD", 2),)),
+    ("compact", (("KV_BYTES", 2),)),
+    ("compact", (("KV_BYTES", 1),)),
+]
 
 
 def launched() -> list[tuple[int, int, VerifyTile]]:
@@ -59,7 +64,7 @@ def facts() -> dict:
     def compiled(one):
         capability, share, tile = one
         choices = tuple(tile.macros(share).items())
-        cubin = verify_launch.cubin("verify", choices, True, f"sm_{capability}a")
+        cubin = verify_launch.cubin(tile.kernel, choices, True, f"sm_{capability}a")
         return Facts(usage_of(cubin), mnemonics_of(cubin))
 
     with ThreadPoolExecutor(2) as pool:
@@ -88,10 +93,11 @@ def test_nothing_is_spilled_and_the_registers_are_there(facts):
         assert of_a_thread * 32 * warps <= REGISTERS_OF_AN_SM, (capability, share, tile)
 
 
-def test_registers_move_to_the_warps_that_compute_where_sums_are_many(facts):
+def test_registers_move_to_the_warps_that_compute_where_a_warp_has_the_sums_of_all_rows(facts):
     for (capability, share, tile), found in facts.items():
         moved = any(name.startswith("USETMAXREG") for name in found.mnemonics)
-        assert moved == (tile.m_tiles >= 4) == (tile.threads == 384), (capability, share, tile)
+        many = tile.kv_bytes == 1 and tile.m_tiles >= 4
+        assert moved == many == (tile.threads == 384), (capability, share, tile)
 
 
 def test_every_row_count_multiplies_with_one_instruction(facts):
@@ -114,7 +120,8 @@ def test_small_kernels_spill_nothing(kernel, choices, capability):
 
 
 def test_a_source_compiles_without_overlap():
-    choices = tuple(default(1, 6, 90, 1024).macros(6).items())
-    for kernel, own in (("verify", choices), *SMALL):
+    tiles = (default(1, 6, 90, 1024), default(1, 6, 90, 1024, 1))
+    verify = [(tile.kernel, tuple(tile.macros(6).items())) for tile in tiles]
+    for kernel, own in (*verify, *SMALL):
         names = mnemonics_of(verify_launch.cubin(kernel, own, False, "sm_90a"))
         assert not any(name.startswith("ACQBULK") for name in names)

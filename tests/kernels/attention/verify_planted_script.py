@@ -1,16 +1,21 @@
-"""Plant one fault at a time in the CUDA sources, run proofs and laws, print which turned red.
+"""Plant one fault at a time in the CUDA sources, run what must see it, print what turned red.
 
-Needs a GPU. PYTHONPATH=. python tests/kernels/attention/verify_planted_script.py
+What a check launches is learnt from the healthy sources; the spoilt ones are then compiled side by
+side. Needs a GPU. PYTHONPATH=. python tests/kernels/attention/verify_planted_script.py
 """
 
 import json
 import sys
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import MappingProxyType
 
-from kernels.attention import verify_launch
-from kernels.attention.verify_laws import LAWS
+from kernels.attention import verify_launch, verify_laws
 from kernels.attention.verify_problems import run_verify, verify_case
 from kernels.attention.verify_truth import truth_verify
-from kernels.common import proofs
+from kernels.common import nvrtc, proofs
 from kernels.common.family import Op
 
 TRUTH, ROWS = "within tolerance of fp64", "rows stand alone"
@@ -19,14 +24,10 @@ PATHS = "what is not on a row's path does not reach it"
 CODED_PATHS = f"{PATHS}, e4m3"
 CLASSES = "no context class changes a bit"
 
-ROUNDED = "exp2_of(__fsub_rn(__fmul_rn(scores[m][n][2 * half], factor), offset))"
-FUSED = "exp2_of(__fmaf_rn(scores[m][n][2 * half], factor, -offset))"
-
 FAULTS = [
     # name, source, what it says, what it is made to say, what must turn red
-    ("nothing changed", "verify", "sums.clear();", "sums.clear();", None),
     ("sums not scaled", "verify",
-     "= __fmul_rn(values[m][n][2 * half], by)", "= values[m][n][2 * half]", TRUTH),
+     "= __fmul_rn(values[n][i], by[i / 2])", "= values[n][i]", TRUTH),
     ("own key unseen", "verify",
      "position <= work.start + depths[", "position < work.start + depths[", TRUTH),
     ("paths not followed", "verify",
@@ -37,20 +38,22 @@ FAULTS = [
     ("no pass takes its row", "verify",
      "(row == Tail::ALL || row == row_of(matrix_row))", "true", TREES),
     ("weights by row count", "verify",
-     ROUNDED, f"(p.rows > 1 ? {FUSED} : {ROUNDED})", ROWS),
+     "weigh(scores, top, p.factor,",
+     "weigh(scores, top, p.rows > 1 ? 1.001f * p.factor : p.factor,", ROWS),
     ("weights' sum off", "verify", "ONES = 0x3F803F80;", "ONES = 0x3F804000;", TRUTH),
     ("all launched chunks merged", "combine",
      "count = min(reached, p.chunks)", "count = p.chunks", CLASSES),
     ("a strand left out", "combine",
      "for (int i = 1; i < STRANDS; ++i)", "for (int i = 2; i < STRANDS; ++i)", TRUTH),
-    ("scale of keys forgotten", "verify",
+    ("scale of keys forgotten", "verify_codes",
      "__fmul_rn(p.factor, p.key_scales[rows.group])", "p.factor", TRUTH),
-    ("scale of values forgotten", "verify",
-     "1.0f : p.value_scales[rows.group]", "1.0f : 1.0f", TRUTH),
-    ("queries in the order of BF16", "verify",
+    ("scale of values forgotten", "verify_codes",
+     "value_scale = p.value_scales[rows.group]", "value_scale = 1.0f", TRUTH),
+    ("queries in the order of BF16", "verify_codes",
      "{a.x, a.z, b.x, b.z}", "{a.x, a.y, a.z, a.w}", TRUTH),
-    ("even columns for odd", "verify", "n % 2 == 0 ? 0x20 : 0x31", "0x20", TRUTH),
-    ("codes that are no number not looked for", "verify", "+ 0x01010101) &", ") &", CODED_PATHS),
+    ("even columns for odd", "verify_codes", "n % 2 == 0 ? 0x20 : 0x31", "0x20", TRUTH),
+    ("codes that are no number not looked for", "verify_codes",
+     "+ 0x01010101) &", ") &", CODED_PATHS),
     ("gate forgotten", "combine", "1.0f + expf(-__bfloat162float(gate))", "1.0f", TRUTH),
 ]  # fmt: skip
 
@@ -59,28 +62,77 @@ CASES = (
     verify_case(6, 50, heads=6, groups=1, tree=1),
     verify_case(5, 1100, heads=12, groups=2, coded=True),
 )
-TRIED = {law.name: law.broken for law in LAWS if law.name in (TREES, PATHS, CODED_PATHS, CLASSES)}
-PROVEN = {TRUTH: proofs.within_tolerance, ROWS: proofs.rows_stand_alone}
+FEW_TREES = MappingProxyType({False: 8, True: 4})
+
+Check = Callable[[], bool]
+"""Says whether it is red."""
 
 
-def red() -> list[str]:
-    """Run everything; name what is red."""
+def checks() -> dict[str, Check]:
+    """Name what must see a fault: two proofs of the cases, and the laws."""
     op = Op(run_verify, truth_verify)
-    found = [name for name, proof in PROVEN.items() if any(proof(op, one, "cuda") for one in CASES)]
-    return found + [name for name, broken in TRIED.items() if broken("cuda")]
+    proven = {TRUTH: proofs.within_tolerance, ROWS: proofs.rows_stand_alone}
+    tried = {law.name: law.broken for law in verify_laws.LAWS}
+    return {
+        **{name: lambda proof=proof: any(proof(op, one, "cuda") for one in CASES)
+           for name, proof in proven.items()},
+        **{name: lambda broken=tried[name]: broken("cuda") is not None
+           for name in (TREES, PATHS, CODED_PATHS, CLASSES)},
+    }  # fmt: skip
+
+
+def forget() -> None:
+    """Have the next launch load its kernels anew."""
+    verify_launch.load.cache_clear()
+    verify_launch._plan.cache_clear()
+
+
+Build = tuple[str, tuple[tuple[str, int], ...], bool, str]
+"""Kernel, macros, overlap and target, as `verify_launch.cubin` takes them."""
+
+
+def builds_of(check: Check) -> list[Build]:
+    """Run a check of healthy sources; list what it compiled."""
+    seen: list[Build] = []
+    compiled = verify_launch.cubin
+
+    def noted(*build: *Build) -> bytes:
+        seen.append(build)
+        return compiled(*build)
+
+    forget()
+    verify_launch.cubin = noted
+    try:
+        assert not check(), "red without a fault"
+    finally:
+        verify_launch.cubin = compiled
+    return seen
 
 
 def main() -> None:
-    """Print {fault: [what must be red, all that is]}."""
-    sources = {name: verify_launch._source(name) for name in ("verify", "combine", "compact")}
-    result = {}
-    for name, where, old, new, wanted in FAULTS:
-        assert sources[where].count(old) >= 1, f"{name}: nowhere to plant it"
-        planted = {**sources, where: sources[where].replace(old, new)}
-        verify_launch._source = planted.__getitem__
-        verify_launch.load.cache_clear()
-        verify_launch._plan.cache_clear()
-        result[name] = [wanted, red()]
+    """Print {fault: [what must be red, what of it is]}."""
+    verify_laws.NUM_TREES = FEW_TREES
+    healthy, named = verify_launch._source, checks()
+    sources = {name: healthy(name) for name in ("verify", "verify_codes", "combine")}
+    result: dict[str, list[object]] = {"nothing changed": [None, []]}
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
+        nvrtc.keep_in(Path(folder))
+        builds = {name: builds_of(check) for name, check in named.items()}
+        work: list[Future[bytes]] = []
+        for name, where, old, new, wanted in FAULTS:
+            assert sources[where].count(old) >= 1, f"{name}: nowhere to plant it"
+            spoilt = sources[where].replace(old, new)
+            for kernel, choices, overlap, target in builds[wanted]:
+                if kernel == where:
+                    macros = {**dict(choices), "OVERLAP": int(overlap)}
+                    work.append(pool.submit(nvrtc.compile_cubin, spoilt, target, macros))
+        for one in work:
+            one.result()
+        for name, where, old, new, wanted in FAULTS:
+            planted = {**sources, where: sources[where].replace(old, new)}
+            verify_launch._source = planted.__getitem__
+            forget()
+            result[name] = [wanted, [wanted] if named[wanted]() else []]
     json.dump(result, sys.stdout)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kernels.common.round import MAX_ROWS
 from kernels.common.tree import (
     MAX_KEPT,
-    TreeTables,
+    StagedTree,
     depth_first,
     plan_chain,
     plan_tree,
@@ -87,7 +87,7 @@ def test_what_is_no_tree_is_refused_in_words(parents: tuple[int, ...], why: str)
 
 
 def test_tables_stay_at_their_address() -> None:
-    tables = TreeTables(torch.device("cpu"))
+    tables = StagedTree(torch.device("cpu"))
     place = tables.parents.data_ptr()
     plan = plan_tree((-1, 0, 0, 2))
     tables.load(plan)

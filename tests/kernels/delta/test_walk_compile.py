@@ -7,12 +7,12 @@ import pytest
 from kernels.common.compile import mnemonics_of, usage_of
 from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.delta.tile import (
-    COLUMNS,
     MAX_KEY_DIM,
+    VALUE_STRIDE,
     WARP,
     fits,
-    num_tiles,
     shared_bytes,
+    tiles_of,
     warps_of,
 )
 from kernels.delta.walk_launch import cubin
@@ -51,7 +51,7 @@ def binary(request) -> tuple[int, int, bytes]:
     capability, key_dim, value_dim, block = request.param
     num_warps, gated = warps(block, value_dim, capability), block[1]
     code = cubin(key_dim, value_dim, num_warps, CAPABILITIES[capability], gated=gated)
-    return key_dim, value_dim // COLUMNS // num_warps if gated else 1, code
+    return key_dim, tiles_of(value_dim, gated=True) // num_warps if gated else 1, code
 
 
 def bases(code: bytes) -> Counter[str]:
@@ -94,8 +94,8 @@ def test_a_gate_waits_for_its_own_sums_and_not_for_what_is_on_its_way_to_memory(
 
 
 def test_the_gated_head_of_a_27b_is_one_block_on_hopper_where_its_rows_are_few():
-    assert [warps(block, 128, 90) for block in BLOCKS] == [1, 8, 4]
-    assert [warps(block, 128, 121) for block in BLOCKS] == [1, 1, 1]
+    assert [warps(block, 128, 90) for block in BLOCKS] == [1, 16, 8]
+    assert [warps(block, 128, 121) for block in BLOCKS] == [1, 2, 2]
 
 
 def test_no_shared_memory_is_asked_for_behind_the_plans_back(binary):
@@ -112,7 +112,7 @@ def test_all_of_a_27b_is_resident_on_hopper_and_two_warps_or_more_a_multiprocess
     code = cubin(128, 128, num_warps, CAPABILITIES[capability], gated=block[1])
     usage = usage_of(code)
     registers = -(-usage["REG"] // 8) * 8 * WARP * num_warps
-    blocks = num_tiles(HEADS_OF_27B, 128) // num_warps
+    blocks = HEADS_OF_27B * tiles_of(128, gated=block[1]) // num_warps
     shared = shared_bytes(block[0], 128, 128, num_warps, gated=block[1]) + RESERVED
     room = min(SHARED_OF_AN_SM[capability] // shared, REGISTERS_OF_AN_SM // registers)
     if capability == 90:
@@ -125,7 +125,7 @@ def test_all_of_a_27b_is_resident_on_hopper_and_two_warps_or_more_a_multiprocess
 @pytest.mark.parametrize("gated", [False, True])
 def test_a_blocks_shared_memory_is_within_the_limit_for_all_that_fits(gated, capability):
     for key_dim in range(1, 2 * MAX_KEY_DIM):
-        if fits(key_dim, COLUMNS):
+        if fits(key_dim, VALUE_STRIDE):
             for num_rows in range(1, 33):
                 num_warps = warps((num_rows, gated), 128, capability)
                 held = shared_bytes(num_rows, key_dim, 128, num_warps, gated=gated)

@@ -1,0 +1,107 @@
+"""Plant one fault at a time in the joined launch's CUDA source on a GPU, print what turns red.
+
+PYTHONPATH=. python tests/kernels/mixer/mixer_device_faults.py
+
+`test_mixer_planted_faults.py` keeps the list true to the source where there is no GPU.
+"""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from kernels.common import nvrtc
+from kernels.mixer import launch
+from kernels.mixer.laws import LAWS
+from kernels.mixer.tile import MOST_ROWS, macros
+
+STEPS, TWO, PENDING, GRAPH = (law.name for law in LAWS)
+WIDTHS = {STEPS: 768, TWO: 5120, PENDING: 256, GRAPH: 768}
+"""Inputs of a | b that a law begins with."""
+
+FAULTS = [
+    # name, what the source says, what it is made to say, a law that must turn red
+    ("nothing changed", "Tile s;", "Tile s;", None),
+    ("taps turned round", "taps[c][i]));", "taps[c][WINDOW - 1 - i]));", TWO),
+    ("pending rows not in the window", "at >= 0 ? p.raw", "false ? p.raw", TWO),
+    ("a row follows the one before it", "place >= 0 ? follows : place - 1", "place - 1", TWO),
+    ("what is convolved not rounded", "exact_silu(rounded(total))", "exact_silu(total)", TWO),
+    ("SiLU not rounded", "rounded(exact_silu(rounded(total)))", "exact_silu(rounded(total))", TWO),
+    ("squares added in another order", "int lanes = 1; lanes < 32; lanes *= 2",
+     "int lanes = 16; lanes > 0; lanes /= 2", TWO),
+    ("queries as long as keys", "QUERY_LENGTH = 0.08838834764831845f", "QUERY_LENGTH = 1.0f", TWO),
+    ("no tail behind the pending rows", "if (one.row > 0) return;", "return;", TWO),
+    ("a tail for every row", "if (one.row > 0) return;", "", TWO),
+    ("keys not recorded", "if (one.is_mine) *reinterpret_cast<float4*>",
+     "if (false) *reinterpret_cast<float4*>", TWO),
+    ("raw rows of a key recorded by no head", "head % heads_per_key == 0 &&", "false &&", TWO),
+    ("inputs added in another order", "(__fadd_rn(total[0], total[1]), __fadd_rn(total[2],",
+     "(__fadd_rn(total[0], total[2]), __fadd_rn(total[1],", TWO),
+    ("the last warp's sums forgotten", "gates.sums[3][of][row])", "0.0f)", TWO),
+    ("a | b not rounded", "const float sum = rounded(", "const float sum = (", TWO),
+    ("a write share not rounded", "gates.beta[row] = rounded(", "gates.beta[row] = (", TWO),
+    ("decays not recorded", "if (records) p.record.decay", "if (false) p.record.decay", TWO),
+    ("pending rows not folded", "if (pending > 0) {", "if (false) {", PENDING),
+    ("the folded state not stored", "    store_tile(s, p.state, at);\n", "", PENDING),
+    ("the last pending row forgotten", "for (int i = 0; i < p.count;",
+     "for (int i = 0; i + 1 < p.count;", PENDING),
+    ("always the first half", "*p.record.parity * MAX_ROWS", "0 * MAX_ROWS", PENDING),
+    ("a branch goes on from the row before", "if (from >= 0) recall", "if (false) recall", TWO),
+    ("predecessor not waited for", "griddepcontrol.wait;", "// griddepcontrol.wait;", GRAPH),
+]  # fmt: skip
+
+
+def planted(old: str, new: str) -> str:
+    """Return the whole source with a fault in it."""
+    source = nvrtc.read_source(launch.SOURCE)
+    assert old in source, f"nothing to plant it in: {old}"
+    return source.replace(old, new)
+
+
+def plant(source: str) -> None:
+    """Have the next launches run another source."""
+
+    @cache
+    def load(num_rows: int, num_inputs: int, device: int) -> nvrtc.CudaKernel:
+        target = nvrtc.architecture(torch.cuda.get_device_capability(device))
+        code = nvrtc.compile_cubin(source, target, macros(num_rows, num_inputs))
+        return nvrtc.CudaKernel(code, "mixer_rows")
+
+    launch.load = load
+
+
+def compile_ahead(sources: list[str]) -> None:
+    """Compile side by side what a law launches first; the rest is compiled as it comes."""
+    target = nvrtc.architecture(torch.cuda.get_device_capability())
+    jobs = [
+        (source, macros(rows, WIDTHS[law or TWO]))
+        for rows in range(1, MOST_ROWS + 1)
+        for source, (*_, law) in zip(sources, FAULTS, strict=True)
+    ]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda job: nvrtc.compile_cubin(job[0], target, job[1]), jobs))
+
+
+def main() -> int:
+    """Compile all, then try one after another; returns how many faults nobody saw."""
+    missed = 0
+    with TemporaryDirectory() as folder:
+        nvrtc.keep_in(Path(folder))
+        sources = [planted(old, new) for _, old, new, _ in FAULTS]
+        compile_ahead(sources)
+        for (name, _, _, wanted), source in zip(FAULTS, sources, strict=True):
+            plant(source)
+            tried = [law for law in LAWS if wanted in (None, law.name)]
+            red = [law.name for law in tried if law.broken("cuda")]
+            is_seen = bool(red) == (wanted is not None)
+            missed += not is_seen
+            sys.stdout.write(f"{'seen' if is_seen else 'MISSED'} {name}: {', '.join(red)}\n")
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
