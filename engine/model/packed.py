@@ -106,7 +106,7 @@ class Packed:
 
     Attributes:
         weight: N rows of K inputs, one matrix or several joined along N.
-        tiles: of the skinny kernel; their order decides the bits of up to 32 rows.
+        tiles: of the skinny kernel, for up to 32 rows; they change no bit.
         crossovers: of the GPU.
         workspace: shared with the model's other matrices.
         fp8_from: rows from which prompts are multiplied by FP8 operands; None is never.
@@ -147,7 +147,7 @@ class Packed:
         return self._sliced(x, out)
 
     def gated(self, x: torch.Tensor) -> torch.Tensor:
-        """Compute silu(gate) * up of 1 to 32 rows in one launch, rounded as if apart."""
+        """Compute silu(gate) * up of 1 to 32 rows in the kernel, rounded as if apart."""
         return skinny_linear(
             x, self.weight, tiles=self.pair_tiles, paired=True, overlap=self.overlap
         )

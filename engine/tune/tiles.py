@@ -64,7 +64,7 @@ def tile_notice(capability: tuple[int, int]) -> str:
 def _is_guess(family: str, capability: tuple[int, int]) -> bool:
     """Say whether a family runs with a shipped table of which no row was measured."""
     rows = shipped_table(family, capability)
-    told = [str(row.get("note", row.get("source", ""))) for row in rows]
+    told = [str(row.get("note", "")) for row in rows]
     return (
         bool(rows)
         and not _user_tiles(family, capability).table

@@ -11,7 +11,7 @@ from kernels.common.case import Tensors
 from kernels.common.compare import Tolerance, beyond_tolerance, different_bits
 from kernels.common.domain import Domain
 from kernels.common.family import Law
-from kernels.linear import model, skinny
+from kernels.linear import model
 from kernels.linear.expand import expand
 from kernels.linear.middle import middle_linear
 from kernels.linear.pack import E4M3, fuse, unpack_scales
@@ -27,16 +27,10 @@ from kernels.linear.problems import (
 from kernels.linear.quantise import quantise_rows, quantise_steps
 from kernels.linear.reference import dequantise, exact_values
 from kernels.linear.requantise import requantise
-from kernels.linear.skinny import skinny_linear
+from kernels.linear.skinny import is_spread_on, skinny_linear
 from kernels.linear.stored import NAN_BYTE
-from kernels.linear.tile import SkinnyTiles
 from kernels.linear.truth import half_steps, products, sums_in_any_order
-from kernels.linear.weight import (
-    Fp8BlockWeight,
-    Nvfp4Weight,
-    Weight,
-    num_outputs,
-)
+from kernels.linear.weight import Fp8BlockWeight, Nvfp4Weight, Weight, num_outputs
 
 ROWS = ("T", "N")
 
@@ -56,16 +50,10 @@ def drawn(
     return inputs, weight_of(inputs)
 
 
-def tiles_for(weight: Weight, *, paired: bool = False) -> SkinnyTiles | None:
-    """Return the default launch choices of a weight on its GPU; None on a CPU."""
-    codes = weight.codes
-    return skinny.default_for(codes.get_device(), weight, paired=paired) if codes.is_cuda else None
-
-
 def _group_differs(device: str) -> str | None:
     """Compare a fused group with its members: products on a GPU, values on a CPU.
 
-    torch may add in another order for another number of outputs.
+    There torch may add in another order for another number of outputs.
     """
     for name in FORMATS:
         parts = [drawn(name, 5, n, 640, device, seed=n) for n in (256, 128, 48)]
@@ -73,7 +61,7 @@ def _group_differs(device: str) -> str | None:
         group = fuse(weights)
         if device == "cuda":
             together = skinny_linear(x, group)
-            apart = torch.cat([skinny_linear(x, one, tiles=tiles_for(group)) for one in weights], 1)
+            apart = torch.cat([skinny_linear(x, one) for one in weights], 1)
         else:
             together, apart = dequantise(group), torch.cat([dequantise(one) for one in weights])
         if fault := different_bits(together, apart, ROWS):
@@ -98,11 +86,10 @@ def _pair_differs(device: str) -> str | None:
     for name in FORMATS:
         for values in (domain.NORMAL, domain.OUTLIERS, domain.ZERO_ROWS):
             inputs, weight = drawn(name, 9, 480, 640, device, values)
-            tiles = tiles_for(weight, paired=True)
-            gate, up = skinny_linear(inputs["x"], weight, tiles=tiles).cpu().chunk(2, dim=1)
+            gate, up = skinny_linear(inputs["x"], weight).cpu().chunk(2, dim=1)
             exact = exact_torch.silu(gate.float()).bfloat16()
             silu = exact if device == "cuda" else functional.silu(gate)
-            fused = skinny_linear(inputs["x"], weight, tiles=tiles, paired=True)
+            fused = skinny_linear(inputs["x"], weight, paired=True)
             if fault := different_bits(fused.cpu(), silu * up, ROWS):
                 return f"{name} {values.name}: {fault}"
     return None
@@ -116,10 +103,8 @@ def _zero_weight_shows(device: str) -> str | None:
             for index, part in enumerate(weight_parts(inputs)):
                 parts = list(weight_parts(inputs))
                 parts[index] = torch.zeros_like(part)
-                spread = device == "cuda" and skinny.wants_spread(
-                    torch.cuda.get_device_capability()
-                )
-                out = skinny_linear(inputs["x"], pack(tuple(parts), spread=spread))
+                zero = pack(tuple(parts), spread=is_spread_on(device))
+                out = skinny_linear(inputs["x"], zero)
                 if bool((out != 0).any()):
                     return f"{name} {values.name}: zero times a row is {out[out != 0][0].item()}"
     return None
@@ -145,7 +130,7 @@ def _spread_differs(device: str) -> str | None:
     """Compare a weight of spread codes with that of stored ones, expanded and multiplied."""
     inputs, _ = drawn("nvfp4", 20, 100, 272, device)
     parts = weight_parts(inputs)
-    stored, spread = (pack(parts, spread=order) for order in (False, True))
+    stored, spread = (pack(parts, spread=one) for one in (False, True))
     fault = different_bits(expand(stored), expand(spread), ("N", "K"))
     products = [middle_linear(inputs["x"], one) for one in (stored, spread)]
     return fault or different_bits(products[0], products[1], ROWS)
@@ -241,10 +226,8 @@ def _model_disagrees(device: str) -> str | None:
 
 def _kernel_against_model(inputs: Tensors, weight: Weight) -> str | None:
     """Allow `model.UNITS` of every addition, and what fp32 cannot hold."""
-    tiles = tiles_for(weight)
-    assert tiles is not None  # called on a GPU
     out = torch.empty((3, num_outputs(weight)), device=weight.codes.device)
-    skinny_linear(inputs["x"], weight, tiles=tiles, out=out)
+    skinny_linear(inputs["x"], weight, out=out)
     sums = model.skinny_sums(inputs["x"].cpu(), _on_cpu(weight))
     slack = model.UNITS * model.UNIT * sums.size
     return beyond_tolerance(out.cpu(), sums.value, Tolerance(0.0, 2.0**-140, ""), ROWS, slack)

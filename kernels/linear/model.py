@@ -28,6 +28,8 @@ from kernels.linear.weight import (
 )
 
 UNIT = 2.0**-23
+"""Distance of fp32 numbers from 1 to 2."""
+
 UNITS = 6
 """Units of 2^-23 of the largest operand that an instruction of kernel and model may differ by."""
 
@@ -35,6 +37,7 @@ CHUNK_INPUTS = {"nvfp4": 32, "fp8_block": 16, "e4m3_row": 16, "bf16": 8}
 """Inputs that a lane's 16-byte load of codes holds."""
 
 LARGEST_HALF = 65_504.0
+"""The largest number of fp16."""
 
 
 @dataclass(frozen=True)

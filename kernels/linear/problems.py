@@ -21,16 +21,11 @@ from kernels.linear.middle_tile import MiddleTile
 from kernels.linear.pack import E4M3, pack_bf16, pack_e4m3_row, pack_fp8_block, pack_nvfp4
 from kernels.linear.prefill_fp8 import fp8_prefill_linear
 from kernels.linear.silu_mul import silu_mul
-from kernels.linear.skinny import skinny_linear, wants_spread
+from kernels.linear.skinny import is_spread_on, skinny_linear
 from kernels.linear.stored import NAN_BYTE
 from kernels.linear.tile import SkinnyTiles
 from kernels.linear.truth import BF16_ROUNDING
-from kernels.linear.weight import (
-    Weight,
-    format_name,
-    num_outputs,
-    padded_inputs,
-)
+from kernels.linear.weight import Weight, format_name, num_outputs, padded_inputs
 
 SILU_MUL_TOLERANCE = Tolerance(
     2.02 * 2.0**-8,
@@ -244,9 +239,7 @@ def weight_parts(inputs: Tensors) -> tuple[torch.Tensor, ...]:
 def weight_of(inputs: Tensors) -> Weight:
     """Pack a case's weight as the device's engine would; a proof packs once."""
     parts = weight_parts(inputs)
-    device = parts[0].device
-    spread = device.type == "cuda" and wants_spread(torch.cuda.get_device_capability(device))
-    return _last.get(parts, spread=spread)
+    return _last.get(parts, spread=is_spread_on(parts[0].device))
 
 
 def run_skinny(inputs: Tensors, outputs: Tensors, tiles: SkinnyTiles | None = None) -> None:

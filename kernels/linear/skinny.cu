@@ -18,6 +18,7 @@
 // step of the TILES tiles of a group.
 
 #include "skinny_activations.cuh"
+#include "skinny_barriers.cuh"
 #include "skinny_ring.cuh"
 #include "skinny_step.cuh"
 #include "skinny_sums.cuh"
@@ -126,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   // and who had sent that had finished i.
   auto finish = [&](int group) {
     const int base = first + group * TILES, from = (rank + group) % SPLITS;
-    wait_for_others(exchanged + 8 * (group & 1), group >> 1 & 1);
+    wait(exchanged + 8 * (group & 1), group >> 1 & 1);
 #pragma unroll 1
     for (int at = warp; at * SPLITS + from < GROUP_BLOCKS; at += WARPS) {
       const int tile = (at * SPLITS + from) / ROW_BLOCKS * PAIR, block = (at * SPLITS + from) % ROW_BLOCKS;

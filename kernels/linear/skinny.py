@@ -11,9 +11,7 @@ from kernels.common.round import MAX_ROWS
 from kernels.linear.formats import TILE_ROWS
 from kernels.linear.reference import dequantise, linear_rows_reference, logits_reference
 from kernels.linear.skinny_launch import has_converter, launch
-from kernels.linear.tile import (
-    SkinnyTiles,
-)
+from kernels.linear.tile import SkinnyTiles
 from kernels.linear.tile_choice import defaults
 from kernels.linear.weight import (
     Nvfp4Weight,
@@ -116,6 +114,12 @@ def skinny_linear(
 def wants_spread(capability: tuple[int, int]) -> bool:
     """Say whether a GPU reads 4-bit codes in the order of `spread.py`: it has no converter."""
     return not has_converter(nvrtc.architecture(capability))
+
+
+def is_spread_on(device: str | torch.device) -> bool:
+    """Say whether the 4-bit weights of a device are spread; on a CPU they are as stored."""
+    on_gpu = torch.device(device).type == "cuda"
+    return on_gpu and wants_spread(torch.cuda.get_device_capability(device))
 
 
 @cache

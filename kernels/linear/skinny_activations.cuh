@@ -3,6 +3,8 @@
 
 #include "skinny_problem.cuh"
 
+// The 8 bf16 that meet a lane's eight codes at `vector`: what a lane t holds of a step are 32 inputs, in
+// pieces as long as the codes of a 16-byte load. Rows beyond T are zeros.
 __device__ __forceinline__ uint4 load_x(const Problem& p, int row, int step, int vector, int t) {
   if (row >= p.rows) return make_uint4(0, 0, 0, 0);
   const int first = 8 * vector;
@@ -29,6 +31,7 @@ __device__ __forceinline__ uint4 operand(uint4 x, float factor) {
 #endif
 }
 
+// Magnitudes of two bf16, as bits: those of positive numbers rise with them.
 __device__ __forceinline__ unsigned largest(unsigned most, uint4 x) {
   most = __vmaxu2(most, x.x & 0x7FFF7FFFu);
   most = __vmaxu2(most, x.y & 0x7FFF7FFFu);
@@ -77,7 +80,7 @@ __device__ __forceinline__ void prepare_x(const Problem& p, uint4* shared_x, uns
   }
   if constexpr (FORMAT != BF16) {
 #pragma unroll
-    for (int r = 0; r < ROW_BLOCKS; ++r) {
+    for (int r = 0; r < ROW_BLOCKS; ++r) {  // of several warps; a maximum has no order
       const unsigned whole = largest_of_row(most[r]);
       if (t == 0) atomicMax(shared_most + r * 8 + g, whole);
     }

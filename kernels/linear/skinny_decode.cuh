@@ -25,7 +25,7 @@ __device__ __forceinline__ void decode_e2m1(unsigned w, __half2 scale, unsigned 
 constexpr float SCALE_FACTOR = 1.0f;
 constexpr float SUM_FACTOR = 1.0f;
 #else
-// A word's bits were set apart at load (pack.py) so that one mask, after one shift or multiplication,
+// A word's bits were set apart at load (spread.py) so that one mask, after one shift or multiplication,
 // leaves a code's sign at bit 15 and its magnitude at bits 11..9 of each half: the value times 2^-14
 // as fp16, subnormal included. With the scale times 2^7 that is the converter's product times 2^-7.
 __device__ __forceinline__ void decode_e2m1(unsigned w, __half2 scale, unsigned (&v)[4]) {

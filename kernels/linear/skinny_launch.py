@@ -9,7 +9,6 @@ import torch
 
 from kernels.common import nvrtc
 from kernels.common.nvrtc import CudaKernel, Launch
-from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.linear.formats import TILE_ROWS
 from kernels.linear.tile import (
     SkinnyProblem,
@@ -19,6 +18,7 @@ from kernels.linear.tile import (
     num_teams,
     shared_bytes,
 )
+from kernels.linear.tile_choice import is_hopper, nominal_gpu
 from kernels.linear.weight import (
     Fp8BlockWeight,
     Nvfp4Weight,
@@ -30,17 +30,18 @@ from kernels.linear.weight import (
 
 SOURCE = Path(__file__).with_name("skinny.cu")
 
-BOX_BYTES = 64
+BOX_ROW_BYTES = 64
 """Bytes of a row that one copy brings; lanes then read shared memory without a conflict."""
 
 RUN_BYTES = 128
 """Scales of one tile and step."""
 
 STORE, ADD_RESIDUAL, SILU_PAIR = 0, 1, 2
+"""What is done with a sum; numbered as in skinny_problem.cuh."""
 
 
 class Arguments(ctypes.Structure):
-    """`Problem` of skinny.cu, field for field."""
+    """`Problem` of skinny_problem.cuh, field for field."""
 
     _fields_ = [
         ("x", ctypes.c_void_p),
@@ -79,6 +80,13 @@ def launch(
         residual: bf16 [T, N], added after the product's rounding.
         paired: the weight is gate over up, and out is silu(gate) * up.
         overlap: start before the previous kernel of the stream has ended.
+
+    Raises:
+        ValueError: the tile does not fit.
+
+    Side effects:
+        Compiles and loads the kernel where that was not done yet, then launches it on the current
+        stream.
     """
     epilogue = SILU_PAIR if paired else ADD_RESIDUAL if residual is not None else STORE
     fp32_out, device = out.dtype == torch.float32, x.get_device()
@@ -100,7 +108,7 @@ def launch(
         plan.problem.num_tiles,
         plan.teams,
     )
-    maps = _tensor_maps(weight, tile.tiles // (2 if paired else 1))
+    maps = _tensor_maps(weight, tile.tiles // plan.problem.share)
     plan.kernel.launch(plan.shape, arguments, *maps)
 
 
@@ -139,8 +147,7 @@ def _sized_for(tile: SkinnyTile, problem: SkinnyProblem, device: int) -> int:
     Those of the device; where the shares of so few do not fit a block's shared memory, those that
     tiles are chosen for: what finds no room at first follows when room is made. Changes no bit.
     """
-    large = torch.cuda.get_device_capability(device)[0] in (9, 10)
-    nominal, limit = (132, MAX_SHARED_BYTES[90]) if large else (48, MAX_SHARED_BYTES[121])
+    nominal, limit = nominal_gpu(is_hopper(torch.cuda.get_device_capability(device)))
     own = int(torch.cuda.get_device_properties(device).multi_processor_count)
     for num_sms in (own, max(own, nominal)):
         if fits(tile, problem, num_sms, limit):
@@ -213,7 +220,9 @@ def _tensor_maps(weight: Weight, box_tiles: int) -> tuple[nvrtc.TensorMap, nvrtc
     if found is None:
         row_bytes = codes.shape[1] * codes.element_size()
         box_rows = box_tiles * TILE_ROWS
-        of_codes = nvrtc.byte_map(codes.data_ptr(), codes.shape[0], row_bytes, box_rows, BOX_BYTES)
+        of_codes = nvrtc.byte_map(
+            codes.data_ptr(), codes.shape[0], row_bytes, box_rows, BOX_ROW_BYTES
+        )
         of_runs = of_codes
         if isinstance(weight, Nvfp4Weight):
             runs = weight.scale_runs

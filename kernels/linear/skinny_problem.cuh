@@ -19,9 +19,9 @@
 #define GLOBAL 1
 
 // Compile-time choices. Of a tile and a problem, by `macros` of tile.py: FORMAT, ROW_BLOCKS (of 8
-// rows), LONGEST (steps of the longest slice), SPLITS, CREW, TILES (of 16 outputs, side by side), STAGES,
-// BUFFERS (for a team's sums: 1 or 2), SOURCE. Of a launch, by `cubin` of skinny_launch.py: EPILOGUE, OUT_FP32, OVERLAP
-// and, where the target has it, E2M1_CONVERTER.
+// rows), LONGEST (steps of the longest slice), SPLITS, CREW, TILES (of 16 outputs, side by side),
+// STAGES, BUFFERS (for a team's sums: 1 or 2), SOURCE. Of a launch, by `cubin` of skinny_launch.py:
+// EPILOGUE, OUT_FP32, OVERLAP and, where the target has it, E2M1_CONVERTER.
 
 __host__ __device__ constexpr int aligned(int bytes) { return (bytes + 127) / 128 * 128; }
 
@@ -55,7 +55,7 @@ struct alignas(64) TensorMap {
   unsigned char bytes[128];
 };
 
-// Sizes: T = rows, N = n, Kp = 128 steps, teams = clusters of the grid, tiles = ceil(N / 16).
+// Sizes: T = rows, N = n, Kp = 128 steps, tiles = ceil(N / 16), teams = CREW x clusters of the grid.
 // `Arguments` of skinny_launch.py has the same fields in the same order.
 struct Problem {
   const __nv_bfloat16* x;         // [T, Kp], row stride x_stride

@@ -1,14 +1,10 @@
 // Let the copy engine fill a warp's ring, and say by a barrier in shared memory when it has.
 #pragma once
 
+#include "skinny_barriers.cuh"
 #include "skinny_problem.cuh"
 
-// Let the next kernel of the stream start, and read nothing of the one before until it has ended.
-__device__ __forceinline__ void wait_for_predecessor() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-
+// One lane of the warp, by an instruction from which the compiler knows that it is one.
 __device__ __forceinline__ bool elected() {
   unsigned is;
   asm volatile("{ .reg .pred one; elect.sync _|one, 0xFFFFFFFF; selp.u32 %0, 1, 0, one; }" : "=r"(is));
@@ -16,23 +12,8 @@ __device__ __forceinline__ bool elected() {
 }
 
 struct Cursor {
-  int tile, step;  // the group's first tile, and the step within the slice
+  int tile, step;  // the group's first tile, and the step of K
 };
-
-__device__ __forceinline__ void set_up_barrier(unsigned barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(arrivals) : "memory");
-}
-
-__device__ __forceinline__ void expect_bytes(unsigned barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void wait(unsigned barrier, int parity) {
-  asm volatile(
-      "{ .reg .pred done;\n"
-      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again; }" :: "r"(barrier), "r"(parity) : "memory");
-}
 
 __device__ __forceinline__ void copy_box(unsigned to, const TensorMap& map, int byte, int row, unsigned barrier) {
   asm volatile(

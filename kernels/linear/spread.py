@@ -3,7 +3,8 @@
 A word of eight codes k0..k7 keeps its 32 bits, in another order: even codes in the low half, odd
 ones in the high half, and in each half the sign and the three magnitude bits of its four codes
 where one mask, after at most one multiplication, brings them to the places of an fp16 number
-(skinny.cu, `decode_e2m1`). Nine operations decode a word, where the stored order takes 13 to 16.
+(skinny_decode.cuh, `decode_e2m1`). Nine operations decode a word, where the stored order takes 13
+to 16.
 """
 
 from functools import cache

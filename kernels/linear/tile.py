@@ -1,4 +1,4 @@
-"""Choose how a skinny product is launched: who shares K, and what a block holds. Pure Python.
+"""Describe how a skinny product is launched: who shares K, and what a block holds. Pure Python.
 
 No field of a tile changes a bit: K is always cut in `SLICES`, whose sums are added as one tree.
 """
@@ -32,14 +32,20 @@ ROW_SCALED = ("nvfp4", "e4m3_row")
 """Formats with one fp32 multiplier a row."""
 
 BARRIER_BYTES = 1024
+"""Room for a block's barriers, which are 8 bytes each, ahead of all else."""
 
 MOST_CREW = 15
 """Teams that may share a block: each meets at a barrier of its own, and one is the block's."""
 
 MOST_WARPS = 32
+"""Warps that a block may have."""
+
+ROW_CLASSES = (8, 16, 24, MAX_ROWS)
+"""Most rows of the launches that share an entry of a table."""
 
 Source = Literal["shared", "global"]
 SOURCES: tuple[Source, ...] = ("shared", "global")
+"""In the order of SHARED and GLOBAL of skinny_problem.cuh."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +131,6 @@ class SkinnyProblem:
         return -(-self.rows // BLOCK_ROWS)
 
 
-ROW_CLASSES = (8, 16, 24, MAX_ROWS)
-"""Most rows of the launches that share an entry of a table."""
-
-
 @dataclass(frozen=True)
 class SkinnyTiles:
     """The launch choices of one weight, one for each class of rows.
@@ -145,7 +147,7 @@ class SkinnyTiles:
     upto_32: SkinnyTile | None = None
     upto_24: SkinnyTile | None = None
 
-    def by_class(self) -> tuple[tuple[int, SkinnyTile], ...]:
+    def _by_class(self) -> tuple[tuple[int, SkinnyTile], ...]:
         """Return the classes that have a tile, by the most rows that each serves."""
         tiles = (self.upto_8, self.upto_16, self.upto_24, self.upto_32)
         pairs = zip(ROW_CLASSES, tiles, strict=True)
@@ -153,7 +155,7 @@ class SkinnyTiles:
 
     def serving(self, rows: int) -> SkinnyTile | None:
         """Return the tile of a launch of so many rows; None where they take two launches."""
-        tile = next((tile for most, tile in self.by_class() if rows <= most), None)
+        tile = next((tile for most, tile in self._by_class() if rows <= most), None)
         return tile if tile is not None and rows <= tile.most_rows else None
 
     def launches(self, rows: int) -> tuple[tuple[int, SkinnyTile], ...]:
@@ -162,7 +164,8 @@ class SkinnyTiles:
         if tile is not None:
             return ((rows, tile),)
         left = rows - ROW_CLASSES[1]
-        return (ROW_CLASSES[1], self.upto_16), (left, self.upto_8 if left <= 8 else self.upto_16)
+        last = self.upto_8 if left <= ROW_CLASSES[0] else self.upto_16
+        return (ROW_CLASSES[1], self.upto_16), (left, last)
 
 
 def num_teams(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
@@ -198,6 +201,7 @@ def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
 def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_bytes: int) -> bool:
     """Say whether a launch is possible: its shared memory, and pairs not torn apart."""
     torn = problem.paired and tile.tiles % 2
+    # one for each of a team's two groups of sums in flight, one for each stage of a warp's ring
     barriers = 8 * (2 * tile.crew + tile.warps * tile.stages)
     possible = tile.splits in CLUSTERS and tile.stages >= 2 and tile.buffers in (1, 2)
     if torn or not possible or barriers > BARRIER_BYTES:
@@ -208,7 +212,7 @@ def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_byte
 
 
 def macros(tile: SkinnyTile, problem: SkinnyProblem) -> Mapping[str, int]:
-    """Return the compile-time choices that a tile and a problem make in skinny.cu."""
+    """Return the compile-time choices that a tile and a problem make in skinny_problem.cuh."""
     formats = {"nvfp4": 0, "fp8_block": 1, "e4m3_row": 2, "bf16": 3}
     return {
         "FORMAT": formats[problem.format],
@@ -229,6 +233,9 @@ def _aligned(num_bytes: int) -> int:
 
 
 def _resident_clusters(tile: SkinnyTile, num_sms: int) -> int:
-    """Return how many clusters run at one time: those of 4 and 8 leave part of a GPC idle."""
+    """Return how many clusters run at one time: of 4 and 8 blocks, on 120 of an H200's 132 SMs.
+
+    A cluster lies within a GPC, and what does not fill a GPC stays idle.
+    """
     lost = {1: 1.0, 2: 1.0, 4: 120 / 132, 8: 120 / 132}[tile.splits]
     return int(num_sms * lost) // tile.splits

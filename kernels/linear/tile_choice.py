@@ -4,7 +4,7 @@ Pure Python: sizes in, launch choices out. The rules keep what was measured (REA
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from kernels.common.shared_memory import MAX_SHARED_BYTES
@@ -48,7 +48,7 @@ def defaults(
         ValueError: no launch fits the GPU's shared memory.
     """
     classes = (SkinnyProblem(N, Kp, format_name, rows, paired) for rows in ROW_CLASSES)
-    upto_8, upto_16, upto_24, upto_32 = (_default(one, _is_hopper(capability)) for one in classes)
+    upto_8, upto_16, upto_24, upto_32 = (_default(one, is_hopper(capability)) for one in classes)
     if upto_8 is None or upto_16 is None:
         raise ValueError(
             f"no skinny launch fits {format_name} {N}x{Kp} on sm_{capability[0]}{capability[1]}; "
@@ -88,9 +88,12 @@ def lookup(
 
 
 def from_row(row: Mapping[str, Any]) -> SkinnyTile:
-    """Read a tile from the fields of a table's row."""
-    names = ("splits", "crew", "tiles", "stages", "source", "buffers", "most_rows")
-    return SkinnyTile(**{name: row[name] for name in names})
+    """Read a tile from the fields of a table's row.
+
+    Raises:
+        KeyError: the row lacks a field.
+    """
+    return SkinnyTile(**{one.name: row[one.name] for one in fields(SkinnyTile)})
 
 
 def candidates(problem: SkinnyProblem, capability: tuple[int, int]) -> tuple[SkinnyTile, ...]:
@@ -100,7 +103,7 @@ def candidates(problem: SkinnyProblem, capability: tuple[int, int]) -> tuple[Ski
         problem: sizes, format, and the most rows of the class.
         capability: the GPU's compute capability.
     """
-    hopper = _is_hopper(capability)
+    hopper = is_hopper(capability)
     default = defaults(problem.N, problem.Kp, problem.format, capability, paired=problem.paired)
     first = default.serving(problem.rows) or replace(default.upto_16, most_rows=ROW_CLASSES[1])
     good = _worth_timing(problem, hopper)
@@ -110,7 +113,17 @@ def candidates(problem: SkinnyProblem, capability: tuple[int, int]) -> tuple[Ski
     return tuple(dict.fromkeys((first, *good)))
 
 
-def busy(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> float:
+def is_hopper(capability: tuple[int, int]) -> bool:
+    """Say whether a GPU has much shared memory: Hopper and the Blackwell of data centres."""
+    return capability[0] in (9, 10)
+
+
+def nominal_gpu(hopper: bool) -> tuple[int, int]:
+    """Return what tiles are chosen for: multiprocessors, and bytes of shared memory of a block."""
+    return (132, MAX_SHARED_BYTES[90]) if hopper else (48, MAX_SHARED_BYTES[121])
+
+
+def _busy(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> float:
     """Return which part of a GPU's warps has work while the longest-working team has."""
     groups = -(-most_tiles(tile, problem, num_sms) // tile.tiles)
     teams = num_teams(tile, problem, num_sms)
@@ -118,7 +131,7 @@ def busy(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> float:
     return problem.num_tiles / (groups * tile.tiles * teams) * min(1.0, blocks / num_sms)
 
 
-def registers(tile: SkinnyTile, problem: SkinnyProblem) -> int:
+def _registers(tile: SkinnyTile, problem: SkinnyProblem) -> int:
     """Estimate a thread's registers: sums and operands, or activations on their way."""
     blocks = problem.row_blocks
     moved = -(-problem.longest_slice * 4 // tile.crew) if tile.source == "shared" else 1
@@ -127,12 +140,12 @@ def registers(tile: SkinnyTile, problem: SkinnyProblem) -> int:
 
 def _default(problem: SkinnyProblem, hopper: bool) -> SkinnyTile | None:
     """Return the first shape of those that keep most warps busy; few warps hide less waiting."""
-    num_sms, _ = _gpu(hopper)
+    num_sms, _ = nominal_gpu(hopper)
     tiles = (_with_ring(shape, problem, hopper) for shape in _shapes(problem, hopper))
 
     def worth(tile: SkinnyTile) -> float:
         in_flight = min(1.0, tile.warps * tile.tiles / 24)
-        return round(busy(tile, problem, num_sms), 1) * in_flight**0.25
+        return round(_busy(tile, problem, num_sms), 1) * in_flight**0.25
 
     return max((tile for tile in tiles if tile is not None), key=worth, default=None)
 
@@ -158,7 +171,7 @@ def _shapes(problem: SkinnyProblem, hopper: bool) -> list[tuple[int, int, int]]:
 
 def _worth_timing(problem: SkinnyProblem, hopper: bool) -> list[SkinnyTile]:
     """List the tiles that fit and leave few warps idle, each with rings of two or three depths."""
-    num_sms, _ = _gpu(hopper)
+    num_sms, _ = nominal_gpu(hopper)
     found = [
         SkinnyTile(splits, crew, wide, depths[at], source, buffers)
         for splits, crews in SWEPT
@@ -169,8 +182,8 @@ def _worth_timing(problem: SkinnyProblem, hopper: bool) -> list[SkinnyTile]:
         if (depths := _depths(SkinnyTile(splits, crew, wide, 2, source, buffers), problem, hopper))
         for at in sorted({min(1, len(depths) - 1), len(depths) // 2, len(depths) - 1})
     ]
-    most = max((busy(tile, problem, num_sms) for tile in found), default=0.0)
-    return [tile for tile in found if busy(tile, problem, num_sms) >= 0.8 * most]
+    most = max((_busy(tile, problem, num_sms) for tile in found), default=0.0)
+    return [tile for tile in found if _busy(tile, problem, num_sms) >= 0.8 * most]
 
 
 def _depths(tile: SkinnyTile, problem: SkinnyProblem, hopper: bool) -> list[int]:
@@ -180,8 +193,8 @@ def _depths(tile: SkinnyTile, problem: SkinnyProblem, hopper: bool) -> list[int]
 
 
 def _serves(tile: SkinnyTile, problem: SkinnyProblem, hopper: bool) -> bool:
-    num_sms, limit = _gpu(hopper)
-    few = registers(tile, problem) <= _most_registers(tile)
+    num_sms, limit = nominal_gpu(hopper)
+    few = _registers(tile, problem) <= _most_registers(tile)
     return few and fits(tile, problem, num_sms, limit)
 
 
@@ -189,13 +202,3 @@ def _most_registers(tile: SkinnyTile) -> int:
     """Return what a thread may use: the register file, shared by warps in steps of eight."""
     warps_a_scheduler = -(-tile.warps // 4)
     return min(255, 16_384 // (32 * warps_a_scheduler) // 8 * 8)
-
-
-def _is_hopper(capability: tuple[int, int]) -> bool:
-    """Say whether a GPU has much shared memory: Hopper and the Blackwell of data centres."""
-    return capability[0] in (9, 10)
-
-
-def _gpu(hopper: bool) -> tuple[int, int]:
-    """Multiprocessors, and bytes of shared memory that a block may have."""
-    return (132, MAX_SHARED_BYTES[90]) if hopper else (48, MAX_SHARED_BYTES[121])

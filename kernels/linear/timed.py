@@ -1,7 +1,6 @@
 """List a model's matrix products as problems to time, with their bars, and how tiles are swept."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import torch
@@ -12,13 +11,8 @@ from kernels.common.problem import Bar, ModelSizes, Problem, Row, Tile, Tunable
 from kernels.common.round import MAX_ROWS
 from kernels.linear import tile_choice
 from kernels.linear.problems import product_case, run_skinny
-from kernels.linear.skinny import skinny_linear, wants_spread
-from kernels.linear.tile import (
-    ROW_CLASSES,
-    SkinnyProblem,
-    SkinnyTile,
-    SkinnyTiles,
-)
+from kernels.linear.skinny import is_spread_on, skinny_linear
+from kernels.linear.tile import ROW_CLASSES, SkinnyProblem, SkinnyTile, SkinnyTiles
 from kernels.linear.timed_prefill import timed_prefill
 from kernels.linear.timed_weight import random_weight, weight_bytes
 from kernels.linear.weight import Weight, num_bytes
@@ -31,7 +25,7 @@ WIDE_HEAD = Bar(max_times_rows=(16, 1.25), gpu=GPU)
 HEAD = Bar(min_share=0.9, gpu=GPU)
 PROOF_OUTPUTS = 256
 """Outputs of the case that is proven before a product is timed: the order of its sums is a matter
-of K and the tile alone, and K is the product's own."""
+of K alone, and K is the product's own."""
 
 TUNED_ROWS = (1, 16, 24, 32)
 """Rows at which an entry is timed, one of each class; 1 stands for 1 to 8, as decode runs it."""
@@ -42,8 +36,8 @@ def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
 
     Above, the two largest of a prompt's chunk.
 
-    Bars: shares of read bandwidth for the two largest and the outputs of the
-    mixers, microseconds for the fused groups, a factor over humming-kernels for all others.
+    Bars: shares of read bandwidth for the two largest and the outputs of the mixers, microseconds
+    for the fused groups, a factor over humming-kernels for all others.
     """
     if rows > MAX_ROWS:
         return timed_prefill(sizes, rows)
@@ -118,7 +112,7 @@ def _peers(rows: int, N: int, K: int, name: str) -> tuple[Peer, ...]:
 def _make_calls(
     rows: int, N: int, K: int, name: str, logits: bool, num_copies: int, device: str
 ) -> Sequence[Callable[[Tile], object]]:
-    spread = device == "cuda" and wants_spread(torch.cuda.get_device_capability())
+    spread = is_spread_on(device)
     x = torch.randn(rows, K, device=device, dtype=torch.bfloat16)
     dtype = torch.float32 if logits else torch.bfloat16
     out = torch.empty(rows, N, device=device, dtype=dtype)
@@ -136,8 +130,7 @@ def _all_rows(tile: SkinnyTile | None, rows: int) -> SkinnyTiles | None:
     """Let one tile serve a call: two launches of at most 16 rows where it serves no more."""
     if tile is None:
         return None
-    narrow = replace(tile, most_rows=MAX_ROWS)
-    return SkinnyTiles(narrow, narrow, tile if rows <= tile.most_rows else None)
+    return SkinnyTiles(tile, tile, tile if rows <= tile.most_rows else None)
 
 
 def _run(inputs: Tensors, outputs: Tensors, tile: SkinnyTile | None) -> None:
@@ -145,9 +138,13 @@ def _run(inputs: Tensors, outputs: Tensors, tile: SkinnyTile | None) -> None:
 
 
 def _key(problem: Problem) -> Row:
-    rows = next(most for most in ROW_CLASSES if problem.rows <= most)
-    sizes = problem.sizes
+    sizes, rows = problem.sizes, _row_class(problem)
     return {"N": sizes["N"], "K": sizes["K"], "format": problem.format_name, "rows": rows}
+
+
+def _row_class(problem: Problem) -> int:
+    """Return the most rows of the launches that share the problem's entry."""
+    return next(most for most in ROW_CLASSES if problem.rows <= most)
 
 
 def _skinny_problem(key: Row) -> SkinnyProblem:
@@ -169,9 +166,8 @@ def _candidates(key: Row) -> Sequence[SkinnyTile]:
 
 
 def _case(problem: Problem) -> Case:
-    rows = next(most for most in ROW_CLASSES if problem.rows <= most)
-    N = min(problem.sizes["N"], PROOF_OUTPUTS)
-    K, name = problem.sizes["K"], problem.format_name
+    N, K = min(problem.sizes["N"], PROOF_OUTPUTS), problem.sizes["K"]
+    rows, name = _row_class(problem), problem.format_name
     return product_case("skinny_linear", name, rows, N, K, cuda_only=False)
 
 

@@ -16,7 +16,7 @@ from kernels.linear.formats import STEP
 from kernels.linear.middle import middle_linear
 from kernels.linear.prefill_fp8 import fp8_prefill_linear
 from kernels.linear.problems import product_case
-from kernels.linear.skinny import wants_spread
+from kernels.linear.skinny import is_spread_on
 from kernels.linear.timed_weight import random_weight, weight_bytes
 from kernels.linear.weight import Weight
 
@@ -101,10 +101,11 @@ def _without_tile(call: Callable[[], object], _tile: Tile) -> None:
 def _peer_calls(
     run: Product, rows: int, N: int, K: int, name: str, num_copies: int, device: str
 ) -> Sequence[Callable[[], object]]:
-    spread = device == "cuda" and wants_spread(torch.cuda.get_device_capability())
     padded = -(-K // STEP) * STEP
     x = torch.randn(rows, K, device=device, dtype=torch.bfloat16)
     out = torch.empty(rows, N, device=device, dtype=torch.bfloat16)
     buffer = torch.empty(N * padded, device=device, dtype=torch.bfloat16)
-    weights = [random_weight(N, K, name, device, spread=spread) for _ in range(num_copies)]
+    weights = [
+        random_weight(N, K, name, device, spread=is_spread_on(device)) for _ in range(num_copies)
+    ]
     return [partial(run, x, weight, buffer, out) for weight in weights]

@@ -8,10 +8,9 @@ Let S = sum over k of |x_k w_k|. An addition that truncates to fp32 moves a sum 
 2^-23 S, and so does each operand that a tensor core shifts to the largest of the 17 it adds.
 
 - Any order of K products and additions: 17/16 K 2^-23 S. It covers torch, Triton, both devices.
-- The skinny kernel sums slices of K apart, in order within a slice: 8 instructions of 17 operands
-  a step, and one addition of a block format. Every order has at least min(4, steps) slices, so
-  that a slice has at most ceil(steps / 4) steps; warps and blocks add at most 160 sums, rounded:
-  160 x 2^-24 S.
+- The skinny kernel sums 8 slices of K apart, in order within a slice of at most ceil(steps / 8)
+  steps: 8 instructions of 17 operands a step, and one addition of a block format. The slices' sums
+  are added as a binary tree, each of its 3 levels rounded: 3 x 2^-24 S.
 - Activations in fp16: a value moves by at most 2^-25 where its slice stays as it is (largest value
   in [2^-6, 65504]), by 2^-39 of the slice's largest where a power of two moves it to [2^14, 2^15).
 """
@@ -21,6 +20,7 @@ import torch
 from kernels.common import interpreter
 from kernels.common.case import Tensors
 from kernels.linear.formats import E2M1_VALUES, FP8_BLOCK, NVFP4_GROUP, STEP
+from kernels.linear.tile import SLICES
 
 BF16_ROUNDING = 2.0**-8
 """Largest relative error of one rounding to bf16."""
@@ -126,8 +126,8 @@ def sums_in_any_order(num_inputs: int) -> float:
 def sums_in_slices(num_inputs: int) -> float:
     """Share of S that the skinny kernel's additions may be off by."""
     steps = -(-num_inputs // STEP)
-    longest = -(-steps // min(4, steps))
-    return (17 * 8 + 1) * longest * TRUNCATION + 160 * TRUNCATION / 2
+    longest = -(-steps // SLICES)
+    return (17 * 8 + 1) * longest * TRUNCATION + 3 * TRUNCATION / 2
 
 
 def truth_skinny(inputs: Tensors) -> Tensors:

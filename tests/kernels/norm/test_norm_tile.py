@@ -58,7 +58,7 @@ def test_table_rows_fit_are_unique_and_say_where_they_come_from(table: Path):
         found = tile.lookup(rows, row["op"], row["width"])
         assert found is not None
         assert tile.fits(found, row["width"])
-        assert row["source"].startswith(("default, not measured", "measured "))
+        assert row["note"].startswith(("default, not measured", "measured "))
 
 
 def test_a_width_without_a_row_has_no_tile():

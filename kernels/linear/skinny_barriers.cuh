@@ -1,0 +1,60 @@
+// Wait: for copies, for the other warps of a team, for the other blocks of a cluster, for the kernel before.
+#pragma once
+
+#include "skinny_problem.cuh"
+
+__device__ __forceinline__ void set_up_barrier(unsigned barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(arrivals) : "memory");
+}
+
+// Arrive, and let the barrier's phase end only when so many bytes have come as well.
+__device__ __forceinline__ void expect_bytes(unsigned barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void wait(unsigned barrier, int parity) {
+  asm volatile(
+      "{ .reg .pred done;\n"
+      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again; }" :: "r"(barrier), "r"(parity) : "memory");
+}
+
+// Warps of a team in one block.
+__device__ __forceinline__ void meet_team(int member) {
+  if constexpr (WARPS == 1) __syncwarp();
+  else asm volatile("bar.sync %0, %1;" :: "r"(member + 1), "n"(WARPS * 32) : "memory");
+}
+
+// Store a lane's part of a block with the rank that finishes it, and count it there when it arrives.
+__device__ __forceinline__ void send(unsigned to, unsigned barrier, int rank, float4 v) {
+  asm volatile(
+      "{ .reg .u32 there, counter; mapa.shared::cluster.u32 there, %0, %2; mapa.shared::cluster.u32 counter, %1, %2;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [there], {%3, %4, %5, %6}, [counter]; }"
+      :: "r"(to), "r"(barrier), "r"(rank), "r"(__float_as_uint(v.x)), "r"(__float_as_uint(v.y)),
+         "r"(__float_as_uint(v.z)), "r"(__float_as_uint(v.w)) : "memory");
+}
+
+// Tell a rank that this one has come to a group; to itself, how many bytes of sums it will be sent.
+__device__ __forceinline__ void tell(unsigned barrier, int rank, int own_rank, int bytes) {
+  if (rank == own_rank) {
+    expect_bytes(barrier, bytes);
+  } else {
+    asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there]; }"
+                 :: "r"(barrier), "r"(rank) : "memory");
+  }
+}
+
+__device__ __forceinline__ void arrive_at_cluster() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ void wait_for_cluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Let the next kernel of the stream start, and read nothing of the one before until it has ended.
+__device__ __forceinline__ void wait_for_predecessor() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
