@@ -135,7 +135,10 @@ def _by_class(rows: Sequence[int], ladders: Ladders) -> list[list[float]]:
 
 
 class _Factors:
-    """Measured over expected, for each class: the median of its recent rounds."""
+    """Measured over expected, for each class: the median of its recent rounds.
+
+    A class with no more rounds than ``DOUBT`` is as much dearer as the nearest that has more.
+    """
 
     def __init__(self, num_classes: int) -> None:
         self._factors = [1.0] * num_classes
@@ -143,14 +146,13 @@ class _Factors:
 
     def note(self, at: int, factor: float) -> None:
         """Take in a round of class ``at``."""
-        recent = self._recent[at]
-        if not recent:
-            recent.extend([self._factors[at]] * DOUBT)
-        recent.append(factor)
-        self._factors[at] = median_low(recent)
-        timed = [one for one, factors in enumerate(self._recent) if factors]
-        for one, factors in enumerate(self._recent):
-            if not factors:
+        self._recent[at].append(factor)
+        if not self._is_timed(at):
+            return
+        self._factors[at] = median_low(self._recent[at])
+        timed = [one for one in range(len(self._recent)) if self._is_timed(one)]
+        for one in range(len(self._recent)):
+            if one not in timed:
                 nearest = min(timed, key=lambda other: abs(other - one))
                 self._factors[one] = self._factors[nearest]
 
@@ -160,6 +162,9 @@ class _Factors:
         highest = math.inf
         for at in range(len(prices) - 1, -1, -1):
             prices[at] = min(prices[at], highest)
-            if self._recent[at]:
+            if self._is_timed(at):
                 highest = prices[at]
         return list(accumulate(prices, max))
+
+    def _is_timed(self, at: int) -> bool:
+        return len(self._recent[at]) > DOUBT

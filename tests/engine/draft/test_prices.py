@@ -54,6 +54,15 @@ def test_what_was_never_timed_is_as_much_dearer_as_its_neighbour():
     assert at(prices, 1) == pytest.approx(60)
 
 
+def test_what_was_tried_once_still_goes_with_its_neighbour():
+    """Else one try of six rows, and all beyond, would keep a table three times too dear for ever."""
+    prices = Prices(TABLE)
+    timed(prices, 8, 3 * TABLE.verify(8), times=DOUBT)
+    timed(prices, 4, TABLE.verify(4) / 3, times=DOUBT + 1)
+    assert at(prices, 8) == pytest.approx(TABLE.verify(8) / 3)
+    assert at(prices, 32) == pytest.approx(TABLE.verify(32) / 3)
+
+
 def test_where_a_guess_and_a_measurement_disagree_the_measurement_is_right():
     """A guess of 46 ms for 24 rows lies between 60 ms of one row and 62 ms of 32."""
     prices = Prices(TABLE)
