@@ -55,7 +55,7 @@ def test_what_was_never_timed_is_as_much_dearer_as_its_neighbour():
 
 
 def test_what_was_tried_once_still_goes_with_its_neighbour():
-    """Else one try of six rows, and all beyond, would keep a table three times too dear for ever."""
+    """Else one try of six rows would keep a table three times too dear, for all beyond as well."""
     prices = Prices(TABLE)
     timed(prices, 8, 3 * TABLE.verify(8), times=DOUBT)
     timed(prices, 4, TABLE.verify(4) / 3, times=DOUBT + 1)
