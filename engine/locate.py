@@ -81,6 +81,11 @@ def choose(settings: Settings, profiles: Mapping[str, Profile]) -> Choice:
         return _named_folder(settings.model, settings.model.dir, wanted, profiles)
     if wanted is not None:
         path = weights_of(wanted, cache)
+        if path is None and wanted.folder:
+            raise CheckpointError(
+                f"{wanted.folder} holds no config.json, so it is no checkpoint.",
+                f"Mend 'weights.folder' in {wanted.path}.",
+            )
         if path is None:
             raise CheckpointError(
                 f"The files of the profile '{wanted.name}' are not on this machine.",

@@ -87,7 +87,8 @@ def load_profiles(user_folder: Path | None = None) -> dict[str, Profile]:
     if user_folder is not None:
         folders.append(user_folder / "profiles")
     for folder in folders:
-        for path in sorted(folder.glob("*.toml")):
+        # hidden files are what editors and copies leave behind, such as locks that link to nothing
+        for path in sorted(folder.glob("[!.]*.toml")):
             profile = read_profile(path)
             if profile.name in found:
                 raise ProfileError(
@@ -144,7 +145,7 @@ def read_profile(path: Path) -> Profile:
         formats=_read_formats(reader, reader.table(data, "formats")),
         drafting=_read_drafting(reader, reader.table(data, "drafting")),
         kv_format=cast("KvFormat", reader.word(kv, "format", KV_FORMATS, "kv.")),
-        repositories=reader.texts(weights, "repositories"),
+        repositories=reader.texts(weights, "repositories", "weights."),
         embedded=_read_embedded(reader, weights),
         folder=_read_folder(reader, weights),
         graphs=_read_graphs(reader, reader.table(data, "graphs", optional=True)),
@@ -182,7 +183,7 @@ def _read_embedded(reader: "_Reader", weights: dict[str, Any]) -> str:
     if "embedded" not in weights:
         return ""
     name = reader.text(weights, "embedded", "weights.")
-    if Path(name).name != name or name == "..":
+    if Path(name).name != name or name == ".." or not (profile_folder() / name).is_dir():
         raise reader.error("weights.embedded", name, "the name of a folder beside the profiles")
     return name
 
@@ -240,11 +241,11 @@ class _Reader:
             raise self.error(where + key, value, "text")
         return value
 
-    def texts(self, data: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    def texts(self, data: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
         value = data.get(key, [])
         items = cast("list[object]", value) if isinstance(value, list) else [None]
         if not all(isinstance(one, str) for one in items):
-            raise self.error(key, data.get(key), "a list of texts")
+            raise self.error(where + key, data.get(key), "a list of texts")
         return tuple(str(one) for one in items)
 
     def rising(
@@ -252,7 +253,9 @@ class _Reader:
     ) -> tuple[int, ...]:
         """Whole numbers among some, each once and rising."""
         value: object = data[key]
-        items = cast("list[object]", value) if isinstance(value, list) else [value]
+        if not isinstance(value, list):
+            raise self.error(where + key, value, "a list of rising numbers")
+        items = cast("list[object]", value)
         for one in items:
             if type(one) is not int or one not in allowed:
                 few = f"{', '.join(map(str, allowed[:2]))} ... {allowed[-1]}"
@@ -260,8 +263,6 @@ class _Reader:
                 hint = "" if near is None else f"Did you mean {near}?"
                 raise self.error(where + key, items, f"a list of numbers among {few}", hint)
         numbers = cast("list[int]", items)
-        if not isinstance(value, list):
-            raise self.error(where + key, numbers[0], "a list of rising numbers")
         if any(one >= other for one, other in pairwise(numbers)):
             raise self.error(where + key, numbers, "a list of rising numbers")
         return tuple(numbers)
