@@ -26,6 +26,9 @@ WEIGHT_FORMATS: tuple[str, ...] = ("bf16", "fp8_block", "nvfp4", "e4m3_row")
 FORMAT_BITS: dict[WeightFormat, int] = {"nvfp4": 4, "fp8_block": 8, "e4m3_row": 8, "bf16": 16}
 """Bits of a code, scales aside."""
 
+CHOSEN_BEFORE = ("model.dir", "model.base", "model.profile", "paths.config")
+"""Settings that decide which profile opens, so that what a profile says of them comes too late."""
+
 KEYS = {"title", "about", "formats", "drafting", "kv", "weights", "graphs", "settings"}
 
 
@@ -203,6 +206,12 @@ def _read_settings(reader: "_Reader", table: dict[str, Any]) -> dict[str, object
         for section in table
         for leaf, value in reader.table(table, section, where="settings.").items()
     }
+    for name in CHOSEN_BEFORE:
+        if name in values:
+            raise ProfileError(
+                f"{reader.path}: '{name}' is {values[name]!r}, but a profile is read after it.",
+                "Leave it out; 'weights.folder' names the folder of a profile's files.",
+            )
     try:
         resolve(KNOWN, [(str(reader.path), values)])
     except SettingsError as problem:

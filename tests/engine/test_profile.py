@@ -89,6 +89,7 @@ def test_two_profiles_of_one_name_are_refused(tmp_path):
         ('title = "Mine"', f"title = {'[' * 5000}", "nested too deep"),
         ("[kv]", "[settings.draft]\ndrafterr = 1\n[kv]", "'draft.drafterr'.*'draft.drafter'"),
         ("[kv]", "[settings.draft]\ntokens = 99\n[kv]", "'draft.tokens' is 99"),
+        ("[kv]", "[settings.model]\ndir = '/x'\n[kv]", "'model.dir' is '/x'.*'weights.folder'"),
         ("[kv]", "[graphs]\nrow = [1]\n[kv]", "no key 'graphs.row'.*Did you mean 'rows'"),
         ("[kv]", "[graphs]\nrows = [1, 33]\n[kv]", "'graphs.rows' is .1, 33.*mean 32"),
         ("[kv]", "[graphs]\nrows = [0]\n[kv]", "'graphs.rows'.*among 1, 2 ... 32.*mean 1"),
