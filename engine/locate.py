@@ -1,10 +1,12 @@
 """Finding checkpoints: a named folder, the Hugging Face cache, or the embedded demo."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import CheckpointError
+from engine.model.plain_file import READABLE
 from engine.profile import FORMAT_BITS, Profile, get_profile, profile_folder
 from engine.settings.declared import ModelSettings, Settings
 from engine.settings.environment import hugging_face_cache
@@ -81,6 +83,11 @@ def choose(settings: Settings, profiles: Mapping[str, Profile]) -> Choice:
         return _named_folder(settings.model, settings.model.dir, wanted, profiles)
     if wanted is not None:
         path = weights_of(wanted, cache)
+        if path is None and wanted.folder:
+            raise CheckpointError(
+                f"{wanted.folder} holds no config.json, so it is no checkpoint.",
+                f"Mend 'weights.folder' in {wanted.path}.",
+            )
         if path is None:
             raise CheckpointError(
                 f"The files of the profile '{wanted.name}' are not on this machine.",
@@ -108,6 +115,8 @@ def _named_folder(
         )
     if not folder.is_dir():
         raise CheckpointError(f"The model folder {folder} does not exist.", HOW_TO_GIVE)
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise CheckpointError(f"{folder} does not open: permission denied.", READABLE)
     if is_overlay(folder):
         _expect_finished(folder)
         base = _base_of(folder, model.base, profiles)

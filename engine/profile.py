@@ -26,6 +26,9 @@ WEIGHT_FORMATS: tuple[str, ...] = ("bf16", "fp8_block", "nvfp4", "e4m3_row")
 FORMAT_BITS: dict[WeightFormat, int] = {"nvfp4": 4, "fp8_block": 8, "e4m3_row": 8, "bf16": 16}
 """Bits of a code, scales aside."""
 
+CHOSEN_BEFORE = ("model.dir", "model.base", "model.profile", "paths.config")
+"""Settings that decide which profile opens, so that what a profile says of them comes too late."""
+
 KEYS = {"title", "about", "formats", "drafting", "kv", "weights", "graphs", "settings"}
 
 
@@ -87,7 +90,8 @@ def load_profiles(user_folder: Path | None = None) -> dict[str, Profile]:
     if user_folder is not None:
         folders.append(user_folder / "profiles")
     for folder in folders:
-        for path in sorted(folder.glob("*.toml")):
+        # hidden files are what editors and copies leave behind, such as locks that link to nothing
+        for path in sorted(folder.glob("[!.]*.toml")):
             profile = read_profile(path)
             if profile.name in found:
                 raise ProfileError(
@@ -144,7 +148,7 @@ def read_profile(path: Path) -> Profile:
         formats=_read_formats(reader, reader.table(data, "formats")),
         drafting=_read_drafting(reader, reader.table(data, "drafting")),
         kv_format=cast("KvFormat", reader.word(kv, "format", KV_FORMATS, "kv.")),
-        repositories=reader.texts(weights, "repositories"),
+        repositories=reader.texts(weights, "repositories", "weights."),
         embedded=_read_embedded(reader, weights),
         folder=_read_folder(reader, weights),
         graphs=_read_graphs(reader, reader.table(data, "graphs", optional=True)),
@@ -182,7 +186,7 @@ def _read_embedded(reader: "_Reader", weights: dict[str, Any]) -> str:
     if "embedded" not in weights:
         return ""
     name = reader.text(weights, "embedded", "weights.")
-    if Path(name).name != name or name == "..":
+    if Path(name).name != name or name == ".." or not (profile_folder() / name).is_dir():
         raise reader.error("weights.embedded", name, "the name of a folder beside the profiles")
     return name
 
@@ -202,6 +206,12 @@ def _read_settings(reader: "_Reader", table: dict[str, Any]) -> dict[str, object
         for section in table
         for leaf, value in reader.table(table, section, where="settings.").items()
     }
+    for name in CHOSEN_BEFORE:
+        if name in values:
+            raise ProfileError(
+                f"{reader.path}: '{name}' is {values[name]!r}, but a profile is read after it.",
+                "Leave it out; 'weights.folder' names the folder of a profile's files.",
+            )
     try:
         resolve(KNOWN, [(str(reader.path), values)])
     except SettingsError as problem:
@@ -240,11 +250,11 @@ class _Reader:
             raise self.error(where + key, value, "text")
         return value
 
-    def texts(self, data: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    def texts(self, data: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
         value = data.get(key, [])
         items = cast("list[object]", value) if isinstance(value, list) else [None]
         if not all(isinstance(one, str) for one in items):
-            raise self.error(key, data.get(key), "a list of texts")
+            raise self.error(where + key, data.get(key), "a list of texts")
         return tuple(str(one) for one in items)
 
     def rising(
@@ -252,7 +262,9 @@ class _Reader:
     ) -> tuple[int, ...]:
         """Whole numbers among some, each once and rising."""
         value: object = data[key]
-        items = cast("list[object]", value) if isinstance(value, list) else [value]
+        if not isinstance(value, list):
+            raise self.error(where + key, value, "a list of rising numbers")
+        items = cast("list[object]", value)
         for one in items:
             if type(one) is not int or one not in allowed:
                 few = f"{', '.join(map(str, allowed[:2]))} ... {allowed[-1]}"
@@ -260,8 +272,6 @@ class _Reader:
                 hint = "" if near is None else f"Did you mean {near}?"
                 raise self.error(where + key, items, f"a list of numbers among {few}", hint)
         numbers = cast("list[int]", items)
-        if not isinstance(value, list):
-            raise self.error(where + key, numbers[0], "a list of rising numbers")
         if any(one >= other for one, other in pairwise(numbers)):
             raise self.error(where + key, numbers, "a list of rising numbers")
         return tuple(numbers)

@@ -35,12 +35,15 @@ Sets = Annotated[
 ]
 
 
-def as_settings(values: dict[str, object], sets: Sequence[str] | None) -> dict[str, object]:
+def as_settings(
+    values: dict[str, object], sets: Sequence[str] | None, option: str = "--set"
+) -> dict[str, object]:
     """What the command line says about settings, by full name.
 
     Args:
         values: the command's own options by full name; None was not given.
         sets: ``NAME=VALUE`` texts; an own option wins over them.
+        option: what the person gave these texts with.
 
     Raises:
         SettingsError: a text holds no ``=``, or the folder of the model has no name.
@@ -51,6 +54,6 @@ def as_settings(values: dict[str, object], sets: Sequence[str] | None) -> dict[s
     for text in sets or ():
         name, sign, value = text.partition("=")
         if not sign:
-            raise SettingsError(f"--set {text} names no value.", "Write --set NAME=VALUE.")
+            raise SettingsError(f"{option} {text} names no value.", f"Write {option} NAME=VALUE.")
         found[name.strip()] = value.strip()
     return found | {name: value for name, value in values.items() if value is not None}

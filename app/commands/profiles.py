@@ -69,6 +69,7 @@ def _table(profile: Profile, expected: "Expected") -> dict[str, Any]:
         "graphs": asdict(profile.graphs),
         "repositories": profile.repositories,
         "embedded": bool(profile.embedded),
+        "folder": profile.folder,
         "settings": dict(profile.settings or {}),
         "file": profile.path,
         "state": expected.state,
@@ -140,6 +141,8 @@ def _notes(tables: list[dict[str, Any]]) -> list[str]:
 
 
 def _looked_for(table: dict[str, Any]) -> str:
+    if table["folder"]:
+        return f"the folder {table['folder']}"
     if table["embedded"]:
         return "the files inside the program"
     return ", ".join(table["repositories"]) or "the folder that --model names"
@@ -149,7 +152,8 @@ def _page(table: dict[str, Any]) -> list[str]:
     formats = ", ".join(f"{part} {kind}" for part, kind in table["formats"].items())
     tokens = table["context_tokens"]
     is_published = bool(table["repositories"] or table["embedded"])
-    where = table["weights"] or f"missing. {how_to_give(is_published)}"
+    give = "The folder holds no config.json." if table["folder"] else how_to_give(is_published)
+    where = table["weights"] or f"missing. {give}"
     stored, held = (size_text(table[name]) for name in ("stored_bytes", "held_bytes"))
     fit = "fits" if table["fits"] else "does not fit"
     room = f"{fit} in the {size_text(table['free_bytes'])} that are free"
@@ -178,12 +182,13 @@ def _page(table: dict[str, Any]) -> list[str]:
 def _graphs(classes: dict[str, tuple[int, ...]]) -> str:
     """What a GPU captures while the profile opens; a page that is read on a CPU says so, too."""
     rows, contexts, chunks = (
-        ", ".join(f"{one:,}" for one in classes[name]) or "none"
+        ", ".join(f"{one:,}" for one in classes[name])
         for name in ("rows", "context_tokens", "chunk_rows")
     )
+    rounds = f"rounds of {rows} rows behind up to {contexts} tokens"
     return (
-        f"captured on a GPU while it opens: rounds of {rows} rows behind up to {contexts} tokens, "
-        f"chunks of {chunks} rows; all others when they first come"
+        f"captured on a GPU while it opens: {rounds if rows and contexts else 'no rounds'}, "
+        f"{f'chunks of {chunks} rows' if chunks else 'no chunks'}; all others when they first come"
     )
 
 

@@ -83,9 +83,9 @@ def quality(
     has_own_weights = candidate is not None
     if candidate is None:
         candidate, candidate_profile = model, candidate_profile or profile
+    names = list(options.as_settings({}, candidate_sets, "--candidate-set"))
     own_sets = [*(sets or ()), *(candidate_sets or ())]
     second = _plan(candidate, candidate_profile, device, own_sets)
-    names = list(options.as_settings({}, candidate_sets))
     from engine.quality.comparable import expect_another, expect_computing
 
     expect_computing(names)

@@ -9,6 +9,7 @@ import typer
 from app.commands import options
 from app.report import OK, say
 from app.streams import write_data
+from engine.errors import RequestError
 from engine.settings.load import load_settings
 from engine.sizes import size_text
 
@@ -54,9 +55,15 @@ def quantize(
     """Make NVFP4 weights; `HELP` is what a person reads."""
     settings, _ = load_settings(options.as_settings({"model.device": device}, None))
     from engine.open import choose_device
+    from engine.quantize.methods import needs_inputs
     from engine.quantize.prepare import Options, prepare
     from engine.quantize.run import quantize as run
 
+    if calibration is not None and not needs_inputs(method):
+        raise RequestError(
+            f"--calibration is given and --method {method} reads no text.",
+            "Leave one of them out: clip and gptq read it.",
+        )
     chosen = choose_device(settings.model.device)
     given = Options(method, calibration, tokens, sequence, chosen)
     prepared = prepare(source, out, given)

@@ -11,6 +11,12 @@ from typing import BinaryIO
 from engine.errors import CheckpointError
 
 AGAIN = "Download this file again."
+READABLE = "Give yourself the right to read it."
+
+
+def mend_of(problem: OSError) -> str:
+    """What helps when a file of a checkpoint does not read: a download gives no rights."""
+    return READABLE if isinstance(problem, PermissionError) else AGAIN
 
 
 def open_plain(path: Path) -> BinaryIO:

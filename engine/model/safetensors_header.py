@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from engine.errors import CheckpointError
-from engine.model.plain_file import AGAIN, open_plain
+from engine.model.plain_file import AGAIN, mend_of, open_plain
 from engine.model.strict_json import parse_object
 
 MAX_HEADER_BYTES = 16 << 20
@@ -70,7 +70,9 @@ def read_header(path: Path) -> dict[str, StoredTensor]:
                 )
             raw = file.read(num_bytes)
     except OSError as problem:
-        raise CheckpointError(f"{path} does not read: {problem.strerror}.", AGAIN) from None
+        raise CheckpointError(
+            f"{path} does not read: {problem.strerror}.", mend_of(problem)
+        ) from None
     entries = parse_object(path, raw)
     entries.pop("__metadata__", None)
     tensors = {name: _tensor(path, name, entry, 8 + num_bytes) for name, entry in entries.items()}

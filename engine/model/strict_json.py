@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from engine.errors import CheckpointError
-from engine.model.plain_file import AGAIN, read_bounded
+from engine.model.plain_file import AGAIN, mend_of, read_bounded
 
 
 def read_object(path: Path, max_bytes: int) -> dict[str, Any]:
@@ -22,7 +22,9 @@ def read_object(path: Path, max_bytes: int) -> dict[str, Any]:
             f"{path} is missing.", "A checkpoint folder holds config.json and *.safetensors files."
         ) from None
     except OSError as problem:
-        raise CheckpointError(f"{path} does not read: {problem.strerror}.", AGAIN) from None
+        raise CheckpointError(
+            f"{path} does not read: {problem.strerror}.", mend_of(problem)
+        ) from None
     return parse_object(path, raw)
 
 

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
+from math import isfinite
 
-from engine.errors import RequestError
+from engine.errors import CheckpointError, RequestError
 from engine.model.state import State
 from engine.quality.forced import (
     WINDOW_TOKENS,
@@ -108,6 +109,7 @@ def judge(
         RequestError: the two have different tokenizers, a text has no token to predict, or answers
             or windows have no room.
         CancelledError: ``stop`` was set.
+        CheckpointError: the reference's loss is no number.
         EngineError: one of them does not open.
     """
     if not 0 <= answer_tokens <= MAX_ANSWER_TOKENS:
@@ -126,9 +128,11 @@ def judge(
         kept.answers.extend(_answers(side, "reference", prompts, answer_tokens, progress))
     with opened(_narrowed(candidate), on_load, stop, count_casts=count_casts) as side:
         found = _read_candidate(side, texts, window_tokens, kept, progress, stop)
-        answers = _answers(side, "candidate", prompts, answer_tokens, progress)
+        figures = tuple(map(figures_of, texts, kept.expected, found))
+        # nothing is drawn from logits that are no numbers: such a candidate has failed already
+        asked = prompts if all(isfinite(one.candidate_loss) for one in figures) else ()
+        answers = _answers(side, "candidate", asked, answer_tokens, progress)
         info, casts = side.info, side.casts
-    figures = tuple(map(figures_of, texts, kept.expected, found))
     written = tuple(map(_written, kept.answers, answers))
     return Judged(Verdict(figures, written), kept.info, info, (kept.casts, casts))
 
@@ -155,7 +159,14 @@ def _read_reference(
             told = progress_of("reference", text.name, reading.num_scored, progress, stop)
             readings.append(reading)
             told = side.looking(state, told)
-            expected.append(expect_text(machine.model, state, reading, told))
+            expectation = expect_text(machine.model, state, reading, told)
+            if not isfinite(expectation.loss.mean()):
+                raise CheckpointError(
+                    f"The reference's loss on {text.name} is no number: weights of "
+                    f"{side.info.path} are none.",
+                    "Download its checkpoint again, or compare with another one.",
+                )
+            expected.append(expectation)
 
     side.read(read)
     return _Reference(side.info, readings, expected, [], side.casts)

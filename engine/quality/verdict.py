@@ -1,7 +1,7 @@
 """The figures of a comparison, and the bar that decides."""
 
 from dataclasses import dataclass
-from math import isnan
+from math import isfinite, isnan
 
 import numpy as np
 
@@ -84,7 +84,9 @@ class Verdict:
         found: list[str] = []
         worse = self.worse
         # written so that a loss that is no number fails
-        if not worse.difference.mean <= BAR_NATS:
+        if not isfinite(worse.candidate_loss):
+            found.append(f"The candidate's loss on {worse.name} is no number.")
+        elif not worse.difference.mean <= BAR_NATS:
             found.append(
                 f"The loss rises by {worse.difference.mean:+.4f} nats on {worse.name}, "
                 f"more than {BAR_NATS:+.2f}."
@@ -106,7 +108,10 @@ class Verdict:
     def is_sure(self) -> bool:
         """Whether the interval of every text lies on one side of the bar."""
         return all(
-            one.difference.high <= BAR_NATS or one.difference.low > BAR_NATS for one in self.texts
+            not isfinite(one.candidate_loss)
+            or one.difference.high <= BAR_NATS
+            or one.difference.low > BAR_NATS
+            for one in self.texts
         )
 
 

@@ -84,11 +84,11 @@ class Manifest:
                 {name: _part(one) for name, one in parts.items()},
             )
         except CheckpointError as problem:
-            why = problem.message.rstrip(".")  # what mends a download mends no record of ours
-        except (KeyError, TypeError, AttributeError) as problem:
-            why = str(problem)
+            why = problem.message  # what mends a download mends no record of ours
+        except (KeyError, TypeError, AttributeError):
+            why = f"{path} does not hold the fields that this program writes."
         raise RequestError(
-            f"{path} does not read as the record of a quantisation: {why}.",
+            f"{why.rstrip('.')}, expected the record of a quantisation.",
             "Give another folder for the result, or empty this one.",
         )
 

@@ -200,6 +200,16 @@ def test_a_profile_of_ones_own_is_listed_and_its_mistakes_are_named(qwen38, tmp_
     own.parent.mkdir(parents=True)
     own.write_text(shipped.read_text())
     assert qwen38("profiles", "show", "mine").stdout.startswith(b"mine: Demo")
+    elsewhere = own.read_text().replace('embedded = "demo"', 'folder = "elsewhere"')
+    own.write_text(re.sub(r"\nrows = .*", "\nrows = []", elsewhere))
+    shown = qwen38("profiles", "show", "mine").stdout.decode()
+    folder = re.escape(str(own.parent / "elsewhere"))
+    assert re.search(rf"^looks for +the folder {folder}$", shown, re.MULTILINE)
+    assert "missing. The folder holds no config.json." in shown
+    assert "opens: no rounds, chunks of 64," in shown
+    done = qwen38("run", "hi", "--profile", "mine")
+    assert done.returncode == 3
+    assert re.search(rf"{folder} holds no config.json.*'weights.folder'", done.stderr.decode())
     for mistake, hint in (
         ("max_tokenz = 7", b"Did you mean 'max_tokens'?"),
         ("max_tokens = 7\n[settings.sampling]\nsede = 3", b"Did you mean 'sampling.seed'?"),

@@ -101,6 +101,7 @@ def test_profiles_alone_make_a_candidate_of_the_same_files(qwen38, folders):
         (("--candidate", "/no/such/folder"), 3, b"/no/such/folder does not exist"),
         (("--candidate", ".", "--json", "/no/such/folder/x"), 2, b"does not exist"),
         (("--candidate-profile", "nvpf4"), 2, b"Did you mean 'nvfp4'?"),
+        (("--candidate-set", "model.kv"), 2, b"Write --candidate-set NAME=VALUE."),
         (("--candidate-set", "kernels.prefill=fp9"), 2, b"kernels.prefill"),
         (("--candidate-set", "chat.theem=light"), 2, b"Did you mean 'chat.theme'?"),
         (("--candidate-set", "chat.theme=light"), 2, b"can be compared: model.dir, "),

@@ -69,6 +69,11 @@ def test_a_dry_run_writes_nothing(source, qwen38, tmp_path):
         (("{source}", "{source}"), 2, "within each other"),
         (("{source}", "out", "--method", "awq"), 2, "expected one of nearest, clip, gptq"),
         (("{source}", "out", "--calibration", "no-such"), 2, "does not read"),
+        (
+            ("{source}", "out", "--method", "nearest", "--calibration", "a.txt"),
+            2,
+            "--method nearest reads no text",
+        ),
         (("{source}", "out", "--tokens", "0"), 2, "--tokens"),
     ],
 )

@@ -1,6 +1,7 @@
 """Which checkpoint opens: the named folder, else the Hugging Face cache, else the demo."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +106,14 @@ def test_a_file_is_no_folder(cache, tmp_path):
     (tmp_path / "config.json").touch()
     with pytest.raises(CheckpointError, match="config.json is a file"):
         choose(wanting(dir=tmp_path / "config.json"), load_profiles())
+
+
+def test_a_folder_without_rights_says_what_is_missing(cache, tmp_path, monkeypatch):
+    folder = write_checkpoint(tmp_path / "mine")
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != folder)
+    settings = Settings(model=ModelSettings(dir=folder))
+    with pytest.raises(CheckpointError, match=r"does not open: permission denied\. Give yourself"):
+        choose(settings, load_profiles())
 
 
 def test_a_profile_without_files_says_how_to_get_them(cache):

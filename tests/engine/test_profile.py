@@ -57,6 +57,13 @@ def test_a_profile_says_what_is_captured_while_it_opens(tmp_path):
     assert all("[graphs]" in Path(one.path).read_text() for one in load_profiles().values())
 
 
+def test_what_an_editor_leaves_beside_a_profile_is_none(tmp_path):
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / ".#mine.toml").symlink_to("person@machine.123")
+    (tmp_path / "profiles" / "._mine.toml").write_bytes(b"\xff")
+    assert load_profiles(tmp_path).keys() == load_profiles().keys()
+
+
 def test_two_profiles_of_one_name_are_refused(tmp_path):
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles" / "fp8.toml").write_text(GOOD)
@@ -71,22 +78,25 @@ def test_two_profiles_of_one_name_are_refused(tmp_path):
         ('mlp = "bf16"', 'mlpp = "bf16"', "no key 'formats.mlpp'.*Did you mean 'mlp'"),
         ("max_tokens = 3", "max_tokens = 99", "drafting.max_tokens.*99.*0 to 31"),
         ('title = "Mine"', "title = 3", "'title' is 3"),
-        ('["a/b"]', "[1]", "a list of texts"),
+        ('["a/b"]', "[1]", "'weights.repositories' is .1., expected a list of texts"),
         ("[kv]", "[vk]", "no key 'vk'.*'kv'"),
         ('[kv]\nformat = "bf16"', '[kv]\nformat = "fp88"', "'kv.format' is 'fp88'.*'fp8'"),
         ('title = "Mine"', "title = ", "does not read"),
         ('repositories = ["a/b"]', "embedded = 3", "weights.embedded.*3"),
+        ('repositories = ["a/b"]', 'embedded = "nope"', "'nope', expected the name of a folder"),
         ('repositories = ["a/b"]', 'embedded = "../x"', "weights.embedded.*beside the profiles"),
         ('title = "Mine"', f"title = {'9' * 5000}", "does not read.*Mend it"),
         ('title = "Mine"', f"title = {'[' * 5000}", "nested too deep"),
         ("[kv]", "[settings.draft]\ndrafterr = 1\n[kv]", "'draft.drafterr'.*'draft.drafter'"),
         ("[kv]", "[settings.draft]\ntokens = 99\n[kv]", "'draft.tokens' is 99"),
+        ("[kv]", "[settings.model]\ndir = '/x'\n[kv]", "'model.dir' is '/x'.*'weights.folder'"),
         ("[kv]", "[graphs]\nrow = [1]\n[kv]", "no key 'graphs.row'.*Did you mean 'rows'"),
         ("[kv]", "[graphs]\nrows = [1, 33]\n[kv]", "'graphs.rows' is .1, 33.*mean 32"),
         ("[kv]", "[graphs]\nrows = [0]\n[kv]", "'graphs.rows'.*among 1, 2 ... 32.*mean 1"),
         ("[kv]", "[graphs]\nrows = [4, 2]\n[kv]", "'graphs.rows'.*rising"),
         ("[kv]", "[graphs]\nrows = [2, 2]\n[kv]", "'graphs.rows'.*rising"),
         ("[kv]", "[graphs]\nrows = 4\n[kv]", "'graphs.rows' is 4, expected a list"),
+        ("[kv]", "[graphs]\nrows = '4'\n[kv]", "'graphs.rows' is '4', expected a list"),
         ("[kv]", "[graphs]\nrows = [true]\n[kv]", "'graphs.rows'.*numbers among"),
         ("[kv]", "[graphs]\ncontext_tokens = [3000]\n[kv]", "'graphs.context_tokens'.*mean 2048"),
         ("[kv]", "[graphs]\nchunk_rows = [100]\n[kv]", "'graphs.chunk_rows'.*mean 128"),

@@ -1,6 +1,8 @@
 """Damaged and foreign checkpoints end in a sentence and allocate nothing."""
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,6 +77,20 @@ def test_a_damaged_file_is_refused(tmp_path, damage: str):
     break_it, says = FILE_DAMAGES[damage]
     break_it(folder)
     assert says in refused(folder)
+
+
+@pytest.mark.parametrize("file", ["config.json", "layers-0.safetensors"])
+def test_a_file_without_rights_is_not_downloaded_again(tmp_path, monkeypatch, file: str):
+    folder, known = write_checkpoint(tmp_path / "model"), os.open
+
+    def guarded(path, *arguments, **options):
+        if Path(path).name == file:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return known(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", guarded)
+    said = refused(folder)
+    assert f"{file} does not read: Permission denied. Give yourself the right" in said
 
 
 def test_an_oversized_header_is_refused_before_it_is_read(tmp_path):

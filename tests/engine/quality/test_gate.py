@@ -147,6 +147,26 @@ def test_a_model_beside_itself_is_said_to_compare_nothing(folders):
     assert as_json(other)["is_one_model"] is False
 
 
+@pytest.fixture(scope="module")
+def nan_folder(tmp_path_factory):
+    tensors = random_tensors(CONFIG)
+    tensors["model.language_model.norm.weight"][3] = math.nan
+    folder = tmp_path_factory.mktemp("models") / "nan"
+    return write_text_files(write_checkpoint(folder, CONFIG, tensors=tensors))
+
+
+def test_a_candidate_of_no_numbers_fails_and_is_asked_nothing(folders, nan_folder):
+    judged = compared(source(folders / "right"), source(nan_folder))
+    assert judged.verdict.failures == ("The candidate's loss on one is no number.",)
+    assert judged.verdict.written == ()
+    assert "surer" not in as_markdown(judged)
+
+
+def test_a_reference_of_no_numbers_is_refused_and_blames_no_candidate(folders, nan_folder):
+    with pytest.raises(CheckpointError, match=r"reference's loss on one is no number.*/nan"):
+        compared(source(nan_folder), source(folders / "right"))
+
+
 def test_losses_that_are_no_numbers_stay_readable_json(folders):
     judged = compared(source(folders / "right"), source(folders / "right"))
     one = judged.verdict.texts[0]

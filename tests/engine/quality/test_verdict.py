@@ -42,7 +42,9 @@ def test_the_bar_is_five_hundredths_of_a_nat_on_the_worse_text(rise: float, pass
 def test_a_loss_that_is_no_number_fails_whichever_text_it_is_of():
     nan, fine = figures(np.full(256, np.nan)), figures(np.zeros(256))
     assert not Verdict((nan, fine), ()).passed
-    assert not Verdict((fine, nan), ()).passed
+    failed = Verdict((fine, nan), ())
+    assert failed.failures == ("The candidate's loss on text is no number.",)
+    assert failed.is_sure, "no longer text makes it one"
 
 
 def test_a_bar_inside_the_interval_is_told():

@@ -126,7 +126,9 @@ def test_a_record_that_does_not_read(text, source, tmp_path):
     out.mkdir()
     (out / MANIFEST_NAME).write_text(text)
     said = refused(RequestError, source, out)
-    assert "does not read" in said
+    assert "expected the record of a quantisation. Give another folder" in said
+    assert said.count(MANIFEST_NAME) == 1
+    assert "Recipe" not in said, "a person wrote no code"
     assert "Download" not in said, "it was never one"
     assert ".." not in said
 
