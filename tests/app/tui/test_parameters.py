@@ -152,5 +152,6 @@ async def test_a_bias_that_does_not_read_is_refused_and_the_chat_goes_on(seat):
         await s.send("/set logit_bias 5:1,x")
         assert "holds 'x', expected ID:NUMBER" in " ".join(s.text.split())
         assert s.app._live.settings.sampling.logit_bias == ""
+        await s.pilot.press("ctrl+c")  # a command with a fault stays in the box
         await s.send("hello")
         await s.until(lambda: "still here" in s.text)
