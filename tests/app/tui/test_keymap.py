@@ -60,7 +60,9 @@ async def test_help_begins_with_what_has_the_focus(seat):
             await s.pilot.pause()
 
 
-@pytest.mark.parametrize(("key", "words"), [("f3", "is kept and read again"), ("f4", "default again")])
+@pytest.mark.parametrize(
+    ("key", "words"), [("f3", "is kept and read again"), ("f4", "default again")]
+)
 async def test_help_over_a_sheet_is_about_the_sheet(seat, key, words):
     menu = FakeMenu({"nvfp4": Load()})
     async with seat(opener=menu.opener("nvfp4"), profiles=menu, size=(100, 36)) as s:
