@@ -6,9 +6,6 @@
 constexpr int P_BYTES = 2 * TILE + 16;  // of a row of weights, padded: eight rows lie in different banks
 constexpr int V_TILES = D / 8 / WARPS;  // 8-column tiles of a warp's sums
 
-constexpr unsigned ONES = 0x3F803F80;  // two of bf16: the weights' own sum is one more column
-constexpr Operand ONE_COLUMN = {ONES, ONES};
-
 // Address of a lane's row of a 16 x 16 operand a of the weights: rows by lane % 16, columns 8 on in the
 // upper half.
 __device__ __forceinline__ unsigned operand_address(unsigned first, int lane) {
@@ -108,27 +105,14 @@ struct Sums {
         for (int m = 0; m < M_TILES; ++m) {
           if (!same && (row < row_of(m * 16) || row > row_of(m * 16 + 15))) continue;
           const Matrix4 a = load_matrices(operand_address(p + m * 16 * P_BYTES, lane) + k * 32);
-          const bool low = takes(work, tail, m * 16 + (lane >> 2), first, row);
-          const bool high = takes(work, tail, m * 16 + (lane >> 2) + 8, first, row);
+          const bool low = tail.takes(work, m * 16 + (lane >> 2), first, row);
+          const bool high = tail.takes(work, m * 16 + (lane >> 2) + 8, first, row);
 #pragma unroll
           for (int n = 0; n < V_TILES; ++n)
-            add_where(values[m][n], a, b[n], low, high);
-          if (m == warp) add_where(weights, a, ONE_COLUMN, low, high);
+            multiply_add_where(values[m][n], a, b[n], low, high);
+          if (m == warp) multiply_add_where(weights, a, ONE_COLUMN, low, high);
         }
       }
     }
-  }
-
- private:
-  static __device__ __forceinline__ bool takes(const Work& work, const Tail& tail, int matrix_row, int first, int row) {
-    return tail.attends(work, matrix_row, first) && (row == Tail::ALL || row == row_of(matrix_row));
-  }
-
-  static __device__ __forceinline__ void add_where(float (&sum)[4], const Matrix4& a, const Operand& b, bool low,
-                                                   bool high) {
-    float next[4] = {sum[0], sum[1], sum[2], sum[3]};
-    multiply_add(next, a, b);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sum[i] = (i < 2 ? low : high) ? next[i] : sum[i];
   }
 };

@@ -48,6 +48,18 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], const Matrix4& a, 
                : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b.low), "r"(b.high));
 }
 
+// Multiply and add where a lane's rows g and g + 8 take part.
+__device__ __forceinline__ void multiply_add_where(float (&sum)[4], const Matrix4& a, const Operand& b, bool low,
+                                                   bool high) {
+  float next[4] = {sum[0], sum[1], sum[2], sum[3]};
+  multiply_add(next, a, b);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) sum[i] = (i < 2 ? low : high) ? next[i] : sum[i];
+}
+
+constexpr unsigned ONES = 0x3F803F80;  // two of bf16: the weights' own sum is one more column
+constexpr Operand ONE_COLUMN = {ONES, ONES};
+
 // A row of a unit of the ring, or of the queries: its 16-byte pieces lie swizzled in boxes of 128 bytes a
 // row, as the engine writes them.
 struct UnitRow {

@@ -24,6 +24,11 @@ struct Tail {
     return position < work.start || position <= work.start + depths[min(row_of(matrix_row), MAX_ROWS - 1)];
   }
 
+  // Whether it takes the pass of `row`, with the keys and values of that row; ALL is everybody's.
+  __device__ __forceinline__ bool takes(const Work& work, int matrix_row, int position, int row) const {
+    return attends(work, matrix_row, position) && (row == ALL || row == row_of(matrix_row));
+  }
+
   // What a row attends to at place `at` of the tile at `base`, whose units begin with `unit`. ALL
   // stands for the longest row of a chain: others differ only in where they end. Where there is nothing,
   // a value is zeros; a key may be any, for its score is not looked at.

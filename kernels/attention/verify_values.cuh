@@ -3,8 +3,6 @@
 
 #include "verify_tail.cuh"
 
-constexpr unsigned ONES = 0x3F803F80;  // two of bf16: the weights' own sum is one more column
-constexpr Operand ONE_COLUMN = {ONES, ONES};
 constexpr int STEPS = TILE / 16;       // instructions over the positions of a tile
 constexpr int V_TILES = D / 8 / TEAM;  // 8-column tiles of a warp's sums
 constexpr int FEW = 4;                 // of them loaded at a time
@@ -73,31 +71,17 @@ struct Sums {
 #pragma unroll 1
       for (int row = same ? Tail::ALL : row_of(first); row <= end; ++row) {
         const UnitRow value = tail.find<false>(ring, work, base, k * 16 + (lane & 15), unit, row);
-        const bool low = takes(work, tail, first + (lane >> 2), position, row);
-        const bool high = takes(work, tail, first + (lane >> 2) + 8, position, row);
+        const bool low = tail.takes(work, first + (lane >> 2), position, row);
+        const bool high = tail.takes(work, first + (lane >> 2) + 8, position, row);
 #pragma unroll
         for (int some = 0; some < V_TILES; some += FEW) {
           Operand b[FEW];
           load_values(b, value, part * V_TILES + some, lane);
 #pragma unroll
-          for (int n = 0; n < FEW; ++n) add_where(values[some + n], p[k], b[n], low, high);
+          for (int n = 0; n < FEW; ++n) multiply_add_where(values[some + n], p[k], b[n], low, high);
         }
-        add_where(weights, p[k], ONE_COLUMN, low, high);
+        multiply_add_where(weights, p[k], ONE_COLUMN, low, high);
       }
     }
-  }
-
- private:
-  static __device__ __forceinline__ bool takes(const Work& work, const Tail& tail, int matrix_row, int position,
-                                               int row) {
-    return tail.attends(work, matrix_row, position) && (row == Tail::ALL || row == row_of(matrix_row));
-  }
-
-  static __device__ __forceinline__ void add_where(float (&sum)[4], const Matrix4& a, const Operand& b, bool low,
-                                                   bool high) {
-    float next[4] = {sum[0], sum[1], sum[2], sum[3]};
-    multiply_add(next, a, b);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sum[i] = (i < 2 ? low : high) ? next[i] : sum[i];
   }
 };

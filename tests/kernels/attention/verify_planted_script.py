@@ -36,7 +36,7 @@ FAULTS = [
     ("infinite values not looked for", "verify",
      "chain && all_finite(", "chain || all_finite(", PATHS),
     ("no pass takes its row", "verify",
-     "(row == Tail::ALL || row == row_of(matrix_row))", "true", TREES),
+     "(row == ALL || row == row_of(matrix_row))", "true", TREES),
     ("weights by row count", "verify",
      "weigh(scores, top, p.factor,",
      "weigh(scores, top, p.rows > 1 ? 1.001f * p.factor : p.factor,", ROWS),
