@@ -71,36 +71,32 @@ class Draft:
         Returns:
             Rows on their path that drafts follow, and drafts that were right.
         """
-        tested = accepted = row = 0
-        for token_id in chosen:
-            children = self.children(row)
-            following = [one for one in children if self.token_ids[one - 1] == token_id]
-            tested += bool(children)
-            accepted += bool(following)
-            if not following:
-                break
-            row = following[0]
-        return tested, accepted
+        rows = self._followed(chosen)
+        return sum(bool(self.children(row)) for row in rows[: len(chosen)]), len(rows) - 1
 
     def path_along(self, token_ids: Sequence[int]) -> tuple[int, ...]:
         """The longest beginning of tokens that this draft proposes."""
-        row = length = 0
-        for token_id in token_ids:
-            following = [one for one in self.children(row) if self.token_ids[one - 1] == token_id]
-            if not following:
-                break
-            row, length = following[0], length + 1
-        return tuple(token_ids[:length])
+        return tuple(token_ids[: len(self._followed(token_ids)) - 1])
 
     def path_of(self, token_ids: Sequence[int]) -> list[int]:
         """The rows that a target reads which chooses these tokens; none if it would read others."""
-        path = [0]
+        rows = self._followed(token_ids)
+        return rows if len(rows) == len(token_ids) else []
+
+    def follower(self, row: int, token_id: int) -> int | None:
+        """The row behind ``row`` that proposes a token; None where none does."""
+        following = (one for one in self.children(row) if self.token_ids[one - 1] == token_id)
+        return next(following, None)
+
+    def _followed(self, token_ids: Sequence[int]) -> list[int]:
+        """Rows from row 0 on, along tokens as far as they are proposed."""
+        rows = [0]
         for token_id in token_ids:
-            row = path[-1]
-            path += [one for one in self.children(row) if self.token_ids[one - 1] == token_id][:1]
-            if path[-1] == row:
+            row = self.follower(rows[-1], token_id)
+            if row is None:
                 break
-        return path if len(path) == len(token_ids) else []
+            rows.append(row)
+        return rows
 
     def children(self, row: int) -> list[int]:
         """Rows that follow ``row`` directly, in order."""

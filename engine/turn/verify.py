@@ -189,24 +189,17 @@ class Walk:
         hidden: list[torch.Tensor] = []
         logits: list[torch.Tensor] = []
         chosen: list[int] = []
-        tested = accepted = row = 0
-        goes_on = True
-        while goes_on:
+        row: int | None = 0
+        while row is not None:
             token_id, rows, scores = self._step(row)
             hidden.append(rows)
             if self.course.keeps_logits:
                 logits.append(scores)
             chosen.append(token_id)
-            goes_on = commit(token_id)
-            children = self.draft.children(row)
-            following = [one for one in children if self.draft.token_ids[one - 1] == token_id]
-            tested += bool(children)
-            accepted += bool(following)
-            goes_on = goes_on and bool(following)
-            row = following[0] if following else row
+            row = self.draft.follower(row, token_id) if commit(token_id) else None
         self.clock.enter("host")
         kept = torch.stack(logits) if logits else None
-        return Verified(torch.cat(hidden), chosen, tested, accepted, kept)
+        return Verified(torch.cat(hidden), chosen, *self.draft.agreement(chosen), kept)
 
     def drop(self) -> None:
         """Nothing was computed."""
