@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import torch
 
@@ -11,6 +10,7 @@ from engine.model.round_state import RoundState
 from engine.model.taps import Taps
 from engine.turn.clock import PhaseClock
 from engine.turn.verify import Commit, Course, Verified
+from kernels.common.staged import pinned
 from kernels.sample.accept import COMMITTED, PATH, RESULT_SIZE
 from kernels.sample.accept_reference import BROKEN
 
@@ -19,10 +19,8 @@ class ResultPage:
     """What came of a round, in memory of the host that a GPU copies to."""
 
     def __init__(self, device: torch.device) -> None:
-        on_gpu = device.type == "cuda"
-        self._page = torch.zeros(RESULT_SIZE, dtype=torch.int32, pin_memory=on_gpu)
-        self._numbers: Any = cast("Any", self._page).numpy()
-        self._is_there = torch.cuda.Event() if on_gpu else None
+        self._page, self._numbers = pinned(RESULT_SIZE, device)
+        self._is_there = torch.cuda.Event() if device.type == "cuda" else None
 
     def fetch(self, result: torch.Tensor) -> None:
         """Let it be copied here when it is there: int32 [80] of `kernels.sample.accept`."""
