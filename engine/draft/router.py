@@ -12,7 +12,7 @@ bias to what ran before.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from operator import mul
 
@@ -35,8 +35,8 @@ _NOTHING = Candidates()
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
-    """What of a decision needs no more than what is known while the round before it runs.
+class _Known:
+    """What of a decision needs no copy that lookup finds.
 
     Attributes:
         most: tokens that a round may propose.
@@ -45,10 +45,6 @@ class _Prepared:
         market: prices of its verify.
         options: what may run.
         alone: the best of them where lookup finds nothing.
-        endings: that lookup will find, as far as that can be guessed.
-        found: what they come to.
-        chosen: the best option beside them.
-        plain: what is proposed if no drafter runs.
     """
 
     most: int
@@ -57,6 +53,21 @@ class _Prepared:
     market: Market
     options: Sequence[Option]
     alone: Option
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A decision that is ready while the round before it runs, if lookup finds what is thought.
+
+    Attributes:
+        known: what holds whatever it finds.
+        endings: that it will find, as far as that can be guessed.
+        found: what they come to.
+        chosen: the best option beside them.
+        plain: what is proposed if no drafter runs.
+    """
+
+    known: _Known
     endings: Sequence[Ending]
     found: Candidates
     chosen: Option
@@ -123,15 +134,11 @@ class Router:
         chances = self._calibration.lookup_chances()
         if not self._branches:
             endings = endings[:1]
-        found = grow((), endings, chances, most)
-        chosen = market.best(options, found, branches=self._branches) if endings else alone
-        plain = market.cut(found, 0, with_block=False, spent_ms=0.0)
-        self._prepared = _Prepared(
-            most, chances, draft_ms, market, options, alone, endings, found, chosen, plain
-        )
-        resting = self._resting(self._prepared, chosen)
+        known = _Known(most, chances, draft_ms, market, options, alone)
+        self._prepared = ready = self._weighed(known, endings)
+        resting = self._resting(known, ready.chosen)
         is_due = any(self._calibration.probes[name].is_due for name in resting)
-        return None if chosen.drafter or is_due else plain
+        return None if ready.chosen.drafter or is_due else ready.plain
 
     def propose(
         self,
@@ -152,10 +159,10 @@ class Router:
             endings = endings[:1]
         ready = self._ready(endings, context_tokens, num_tokens)
         self._prepared = None
-        most, market, found, chosen = ready.most, ready.market, ready.found, ready.chosen
+        known, found, chosen = ready.known, ready.found, ready.chosen
         if chosen.drafter:
             self._calibration.probes[chosen.drafter].pays()
-        tried = self._due(ready, chosen)
+        tried = self._due(known, chosen)
         chains = [
             Chain(one.drafter, run(one.drafter, len(one.chances)), one.chances)
             for one in (chosen, *tried)
@@ -163,17 +170,17 @@ class Router:
         ]
         names = frozenset(one.drafter for one in tried)
         spent = {one.drafter: one.ms for one in (chosen, *tried)}
-        self._said.append(Said(chains, endings, names, market, spent))
+        self._said.append(Said(chains, endings, names, known.market, spent))
         if not chains:
             return ready.plain
         if self._branches:
-            found = grow(chains, endings, ready.chances, most)
+            found = grow(chains, endings, known.chances, known.most)
         elif chosen.drafter:  # a try that may not branch is scored, and verified by nobody
-            found = grow(chains[:1], (), ready.chances, most)
+            found = grow(chains[:1], (), known.chances, known.most)
         num_steps = sum(len(one.token_ids) for one in chains if one.drafter == "mtp")
         with_block = any(one.drafter == "dflash2" for one in chains)
-        spent_ms = ready.draft_ms[num_steps] + (self._prices.block_ms() if with_block else 0.0)
-        return market.cut(found, num_steps, with_block=with_block, spent_ms=spent_ms)
+        spent_ms = known.draft_ms[num_steps] + (self._prices.block_ms() if with_block else 0.0)
+        return known.market.cut(found, num_steps, with_block=with_block, spent_ms=spent_ms)
 
     def goes_on_plainly(
         self, endings: Sequence[Ending], context_tokens: int, num_tokens: int
@@ -196,7 +203,7 @@ class Router:
         self.prepare(context_tokens, num_tokens, going_on)
         assert self._prepared is not None
         ready = self._prepared
-        resting = self._resting(ready, ready.chosen)
+        resting = self._resting(ready.known, ready.chosen)
         for name in resting:
             self._calibration.probes[name].rests()
         is_due = any(self._calibration.probes[name].is_due for name in resting)
@@ -246,38 +253,42 @@ class Router:
     def _ready(self, endings: Sequence[Ending], context_tokens: int, num_tokens: int) -> _Prepared:
         """What was prepared, as far as it still holds, and the rest of it now."""
         ready = self._prepared
-        if ready is None or ready.most != min(num_tokens, MAX_TOKENS):
+        if ready is None or ready.known.most != min(num_tokens, MAX_TOKENS):
             self.prepare(context_tokens, num_tokens, endings)
             assert self._prepared is not None
             return self._prepared
         if list(endings) == list(ready.endings):
             return ready
-        found = grow((), endings, ready.chances, ready.most)
-        chosen = ready.alone
-        if endings:
-            chosen = ready.market.best(ready.options, found, branches=self._branches)
-        plain = ready.market.cut(found, 0, with_block=False, spent_ms=0.0)
-        return replace(ready, endings=endings, found=found, chosen=chosen, plain=plain)
+        return self._weighed(ready.known, endings)
 
-    def _due(self, ready: _Prepared, chosen: Option) -> list[Option]:
+    def _weighed(self, known: _Known, endings: Sequence[Ending]) -> _Prepared:
+        """Weigh what may run beside what lookup finds."""
+        market, found = known.market, grow((), endings, known.chances, known.most)
+        chosen = known.alone
+        if endings:
+            chosen = market.best(known.options, found, branches=self._branches)
+        plain = market.cut(found, 0, with_block=False, spent_ms=0.0)
+        return _Prepared(known, endings, found, chosen, plain)
+
+    def _due(self, known: _Known, chosen: Option) -> list[Option]:
         """Drafters that are tried although they do not pay, not even where lookup has nothing."""
         due: list[Option] = []
-        for name, own in self._resting(ready, chosen).items():
+        for name, own in self._resting(known, chosen).items():
             probe = self._calibration.probes[name]
             if not probe.is_due:
                 probe.rests()
                 continue
             probe.is_tried()
-            alone = ready.market.best([PLAIN, *own], _NOTHING, branches=False)
+            alone = known.market.best([PLAIN, *own], _NOTHING, branches=False)
             due.append(alone if alone.drafter else own[0])
         return due
 
-    def _resting(self, ready: _Prepared, chosen: Option) -> dict[str, list[Option]]:
+    def _resting(self, known: _Known, chosen: Option) -> dict[str, list[Option]]:
         """Drafters that do not pay, not even where lookup has nothing, by what they could do."""
         resting = [one for one in self._calibration.probes if one != chosen.drafter]
         could = {
-            name: [one for one in ready.options if one.drafter == name]
+            name: [one for one in known.options if one.drafter == name]
             for name in resting
-            if name != ready.alone.drafter
+            if name != known.alone.drafter
         }
         return {name: own for name, own in could.items() if own}
