@@ -11,6 +11,7 @@ from kernels.delta import fold, walk, walk_launch, walk_reference
 from kernels.delta.cases import FAMILY
 from kernels.delta.laws import LAWS
 from kernels.delta.problems import fold_case, walk_case
+from tests.kernels import device_faults
 from tests.kernels.delta import walk_device_faults
 
 SOURCE = Path(walk_reference.__file__).read_text()
@@ -86,4 +87,5 @@ def test_a_fault_of_the_device_code_can_be_planted(fault):
     """On a GPU `walk_device_faults.py` shows that each is seen."""
     name, old, new, _ = fault
     source = nvrtc.read_source(walk_launch.SOURCE)
-    assert (walk_device_faults.planted(old, new) == source) == (name == "nothing changed")
+    spoilt = device_faults.planted(walk_launch.SOURCE, old, new)
+    assert (spoilt == source) == (name == "nothing changed")

@@ -9,8 +9,6 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 
@@ -20,12 +18,12 @@ from kernels.delta.cases import FAMILY
 from kernels.delta.laws import LAWS
 from kernels.delta.problems import fold_case, walk_case
 from kernels.delta.tile import macros, warps_of
+from tests.kernels.device_faults import Fault, try_all
 
 MODEL, TRUTH, GRAPH = "bits of the model", "within tolerance of fp64", "graph equals eager"
 CHAINS, TREES, _, _, NAN, OVERLAP, GATE, _ = (law.name for law in LAWS)
 
-FAULTS = [
-    # name, what the source says, what it is made to say, a proof or law that must turn red
+FAULTS: list[Fault] = [
     ("nothing changed", "Tile s;", "Tile s;", None),
     ("the half that is written folded", "MAX_ROWS - half", "half", TRUTH),
     ("the last pending row forgotten", "for (int i = 0; i < p.count;",
@@ -59,13 +57,6 @@ FAULTS = [
     ("a NaN reaches other columns", "met = product(row.k, row.q)",
      "met = product(row.k, row.q) + 0.0f * (found.seen[0] + found.seen[1])", NAN),
 ]  # fmt: skip
-
-
-def planted(old: str, new: str) -> str:
-    """Return the whole source with a fault in it."""
-    source = nvrtc.read_source(walk_launch.SOURCE)
-    assert old in source, f"nothing to plant it in: {old}"
-    return source.replace(old, new)
 
 
 def plant(source: str) -> None:
@@ -115,21 +106,5 @@ def compile_ahead(sources: list[str]) -> None:
             list(pool.map(partial(nvrtc.compile_cubin, target=target, macros=chosen), sources))
 
 
-def main() -> int:
-    """Compile all, then try one after another; returns how many faults nobody saw."""
-    missed = 0
-    with TemporaryDirectory() as folder:
-        nvrtc.keep_in(Path(folder))
-        sources = [planted(old, new) for _, old, new, _ in FAULTS]
-        compile_ahead(sources)
-        for (name, _, _, wanted), source in zip(FAULTS, sources, strict=True):
-            plant(source)
-            red = broken(wanted)
-            is_seen = bool(red) == (wanted is not None)
-            missed += not is_seen
-            sys.stdout.write(f"{'seen' if is_seen else 'MISSED'} {name}: {', '.join(red)}\n")
-    return missed
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(try_all(FAULTS, walk_launch.SOURCE, compile_ahead, plant, broken))

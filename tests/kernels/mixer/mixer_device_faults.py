@@ -9,8 +9,6 @@ import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import torch
 
@@ -18,13 +16,13 @@ from kernels.common import nvrtc
 from kernels.mixer import launch
 from kernels.mixer.laws import LAWS
 from kernels.mixer.tile import MOST_ROWS, macros
+from tests.kernels.device_faults import Fault, try_all
 
 STEPS, TWO, PENDING, GRAPH = (law.name for law in LAWS)
 WIDTHS = {STEPS: 768, TWO: 5120, PENDING: 256, GRAPH: 768}
 """Inputs of a | b that a law begins with."""
 
-FAULTS = [
-    # name, what the source says, what it is made to say, a law that must turn red
+FAULTS: list[Fault] = [
     ("nothing changed", "Tile s;", "Tile s;", None),
     ("taps turned round", "taps[c][i]));", "taps[c][WINDOW - 1 - i]));", TWO),
     ("pending rows not in the window", "at >= 0 ? p.raw", "false ? p.raw", TWO),
@@ -55,13 +53,6 @@ FAULTS = [
 ]  # fmt: skip
 
 
-def planted(old: str, new: str) -> str:
-    """Return the whole source with a fault in it."""
-    source = nvrtc.read_source(launch.SOURCE)
-    assert old in source, f"nothing to plant it in: {old}"
-    return source.replace(old, new)
-
-
 def plant(source: str) -> None:
     """Have the next launches run another source."""
 
@@ -86,22 +77,11 @@ def compile_ahead(sources: list[str]) -> None:
         list(pool.map(lambda job: nvrtc.compile_cubin(job[0], target, job[1]), jobs))
 
 
-def main() -> int:
-    """Compile all, then try one after another; returns how many faults nobody saw."""
-    missed = 0
-    with TemporaryDirectory() as folder:
-        nvrtc.keep_in(Path(folder))
-        sources = [planted(old, new) for _, old, new, _ in FAULTS]
-        compile_ahead(sources)
-        for (name, _, _, wanted), source in zip(FAULTS, sources, strict=True):
-            plant(source)
-            tried = [law for law in LAWS if wanted in (None, law.name)]
-            red = [law.name for law in tried if law.broken("cuda")]
-            is_seen = bool(red) == (wanted is not None)
-            missed += not is_seen
-            sys.stdout.write(f"{'seen' if is_seen else 'MISSED'} {name}: {', '.join(red)}\n")
-    return missed
+def broken(wanted: str | None) -> list[str]:
+    """The laws that are red, of the one that must see a fault, or of all."""
+    tried = [law for law in LAWS if wanted in (None, law.name)]
+    return [law.name for law in tried if law.broken("cuda")]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(try_all(FAULTS, launch.SOURCE, compile_ahead, plant, broken))

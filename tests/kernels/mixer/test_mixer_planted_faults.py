@@ -12,6 +12,7 @@ from kernels.common import nvrtc
 from kernels.delta import walk, walk_reference
 from kernels.mixer import launch
 from kernels.mixer.laws import LAWS
+from tests.kernels.device_faults import planted
 from tests.kernels.mixer import mixer_device_faults
 
 REFERENCE = Path(walk_reference.__file__).read_text()
@@ -28,9 +29,9 @@ REFERENCE = Path(walk_reference.__file__).read_text()
 )
 def test_a_fault_of_the_plain_walk_turns_the_law_of_single_steps_red(monkeypatch, old, new, is_red):
     assert old in REFERENCE, "nothing to plant it in"
-    planted = types.ModuleType("planted")
-    exec(compile(REFERENCE.replace(old, new), "planted", "exec"), planted.__dict__)
-    monkeypatch.setattr(walk, "delta_walk_reference", planted.delta_walk_reference)
+    module = types.ModuleType("planted")
+    exec(compile(REFERENCE.replace(old, new), "planted", "exec"), module.__dict__)
+    monkeypatch.setattr(walk, "delta_walk_reference", module.delta_walk_reference)
     (law,) = (one for one in LAWS if not one.cuda_only)
     assert bool(law.broken("cpu")) == is_red
 
@@ -39,4 +40,4 @@ def test_a_fault_of_the_plain_walk_turns_the_law_of_single_steps_red(monkeypatch
 def test_a_fault_of_the_device_code_can_be_planted(fault):
     name, old, new, _ = fault
     source = nvrtc.read_source(launch.SOURCE)
-    assert (mixer_device_faults.planted(old, new) == source) == (name == "nothing changed")
+    assert (planted(launch.SOURCE, old, new) == source) == (name == "nothing changed")

@@ -1,0 +1,52 @@
+"""Plant faults in a kernel's CUDA source on a GPU, one at a time, and tell which nobody saw.
+
+A script says where the source is and what is tried; the test beside it keeps its list true to the
+source where there is no GPU.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from kernels.common import nvrtc
+
+Fault = tuple[str, str, str, str | None]
+"""Name, what the source says, what it is made to say, a proof or law that must turn red."""
+
+
+def planted(path: Path, old: str, new: str) -> str:
+    """Return the whole source with a fault in it."""
+    source = nvrtc.read_source(path)
+    assert old in source, f"nothing to plant it in: {old}"
+    return source.replace(old, new)
+
+
+def try_all(
+    faults: Sequence[Fault],
+    path: Path,
+    compile_ahead: Callable[[list[str]], object],
+    plant: Callable[[str], object],
+    broken: Callable[[str | None], list[str]],
+) -> int:
+    """Compile all, then try one after another; returns how many faults nobody saw.
+
+    Args:
+        faults: the first may change nothing, and name nothing that must turn red.
+        path: of the source.
+        compile_ahead: compiles sources, those of `faults` in order, side by side.
+        plant: has the next launches run another source.
+        broken: what must see a fault, or None -> all that is red.
+    """
+    missed = 0
+    with TemporaryDirectory() as folder:
+        nvrtc.keep_in(Path(folder))
+        sources = [planted(path, old, new) for _, old, new, _ in faults]
+        compile_ahead(sources)
+        for (name, _, _, wanted), source in zip(faults, sources, strict=True):
+            plant(source)
+            red = broken(wanted)
+            is_seen = bool(red) == (wanted is not None)
+            missed += not is_seen
+            sys.stdout.write(f"{'seen' if is_seen else 'MISSED'} {name}: {', '.join(red)}\n")
+    return missed

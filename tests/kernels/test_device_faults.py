@@ -1,0 +1,44 @@
+"""A fault that is planted in device code is told as seen or as missed, and misses are counted."""
+
+from pathlib import Path
+
+import pytest
+
+from kernels.common import nvrtc
+from tests.kernels.device_faults import planted, try_all
+
+FAULTS = [
+    ("nothing changed", "x = 1;", "x = 1;", None),
+    ("a seen one", "x = 1;", "x = 2;", "a law"),
+    ("a missed one", "y = 1;", "y = 2;", "a law"),
+]
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setattr(nvrtc, "keep_in", lambda _folder: None)
+    path = tmp_path / "kernel.cu"
+    path.write_text("x = 1; y = 1;\n")
+    return path
+
+
+def test_what_nobody_sees_is_counted(source, capsys):
+    compiled, running = [], []
+
+    def broken(wanted):
+        return ["a law"] if "x = 2" in running[-1] else []
+
+    assert try_all(FAULTS, source, compiled.extend, running.append, broken) == 1
+    assert compiled == running
+    assert capsys.readouterr().out.splitlines() == [
+        "seen nothing changed: ", "seen a seen one: a law", "MISSED a missed one: ",
+    ]  # fmt: skip
+
+
+def test_what_is_red_without_a_fault_is_a_miss(source):
+    assert try_all(FAULTS[:1], source, list, list, lambda _wanted: ["a law"]) == 1
+
+
+def test_a_fault_needs_a_place(source):
+    with pytest.raises(AssertionError, match="nothing to plant it in: z = 1;"):
+        planted(source, "z = 1;", "z = 2;")
