@@ -1,5 +1,6 @@
-"""Compile Triton kernels as their launches would, and say what every one of them must keep to."""
+"""Compile Triton kernels as their launches would, and look at what every kernel must keep to."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 from triton.runtime import JITFunction
@@ -51,3 +52,11 @@ def assert_fits(binary: Binary) -> None:
 def assert_ieee(binary: Binary) -> None:
     """No step is contracted, approximate or flushed: bits are those of the torch model."""
     assert [word for word in NOT_IEEE if word in binary.ptx] == []
+
+
+def bases(mnemonics: Mapping[str, int]) -> Counter[str]:
+    """Count instructions by what stands before the first dot, such as LDG of LDG.E.128."""
+    counts = Counter[str]()
+    for name, number in mnemonics.items():
+        counts[name.split(".")[0]] += number
+    return counts

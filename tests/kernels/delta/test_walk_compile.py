@@ -1,7 +1,5 @@
 """The walk fits both GPUs: registers, shared memory for the planned blocks, no spill, no atomic."""
 
-from collections import Counter
-
 import pytest
 
 from kernels.common.compile import mnemonics_of, usage_of
@@ -16,6 +14,7 @@ from kernels.delta.tile import (
     warps_of,
 )
 from kernels.delta.walk_launch import cubin
+from tests.kernels.compiling import bases
 
 CAPABILITIES = {90: (9, 0), 121: (12, 1)}
 NUM_SMS = {90: 132, 121: 48}
@@ -54,28 +53,22 @@ def binary(request) -> tuple[int, int, bytes]:
     return key_dim, tiles_of(value_dim, gated=True) // num_warps if gated else 1, code
 
 
-def bases(code: bytes) -> Counter[str]:
-    counts = Counter[str]()
-    for name, number in mnemonics_of(code).items():
-        counts[name.split(".")[0]] += number
-    return counts
-
-
 def test_nothing_is_kept_in_local_memory(binary):
     usage = usage_of(binary[2])
     assert usage["LOCAL"] == 0
     assert usage["STACK"] == 0
-    assert not bases(binary[2]).keys() & {"LDL", "STL"}
+    assert not bases(mnemonics_of(binary[2])).keys() & {"LDL", "STL"}
 
 
 def test_no_sum_is_added_by_an_atomic(binary):
-    assert not bases(binary[2]).keys() & {"RED", "ATOM", "ATOMG", "ATOMS", "REDG"}
+    assert not bases(mnemonics_of(binary[2])).keys() & {"RED", "ATOM", "ATOMG", "ATOMS", "REDG"}
 
 
 def test_products_and_sums_are_fused_where_the_source_says_so(binary):
     """A walk's row and two folds take at least: 2 products, 3 updates of all keys and columns."""
     key_dim, _, code = binary
-    assert bases(code)["FFMA"] + 2 * bases(code)["FFMA2"] >= 5 * key_dim // 8 * 4 - 16
+    counts = bases(mnemonics_of(code))
+    assert counts["FFMA"] + 2 * counts["FFMA2"] >= 5 * key_dim // 8 * 4 - 16
 
 
 def test_rows_are_read_after_the_predecessor_has_ended_and_not_through_the_constant_path(binary):

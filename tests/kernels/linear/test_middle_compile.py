@@ -23,6 +23,7 @@ from kernels.linear.quantise_kernel import quantise_rows_kernel, quantise_steps_
 from kernels.linear.requantise import FACTOR_OPTIONS, FACTOR_STEPS, STEPS
 from kernels.linear.requantise import OPTIONS as ROUNDING_OPTIONS
 from kernels.linear.requantise_kernel import requantise_kernel, row_factors_kernel
+from tests.kernels.compiling import bases
 
 CAPABILITIES = (90, 121)
 MATRIX_UNIT = {90: "HGMMA", 121: "HMMA"}
@@ -87,8 +88,7 @@ def assert_fits(binary: Binary) -> None:
 
 
 def matrix_unit(binary: Binary) -> set[str]:
-    names = {name.split(".")[0] for name in binary.mnemonics()}
-    return names & {"HGMMA", "QGMMA", "HMMA", "QMMA", "OMMA"}
+    return bases(binary.mnemonics()).keys() & {"HGMMA", "QGMMA", "HMMA", "QMMA", "OMMA"}
 
 
 @pytest.mark.parametrize(("name", "capability", "tile"), CASES, ids=str)

@@ -1,13 +1,12 @@
 """The joined launch fits both GPUs: registers, shared memory, no spill, no atomic."""
 
-from collections import Counter
-
 import pytest
 
 from kernels.common.compile import mnemonics_of, usage_of
 from kernels.common.nvrtc import FREE_SHARED_BYTES
 from kernels.mixer.launch import cubin
 from kernels.mixer.tile import MOST_ROWS, num_blocks, num_threads
+from tests.kernels.compiling import bases
 
 CAPABILITIES = {90: (9, 0), 121: (12, 1)}
 REGISTERS_OF_AN_SM = 65_536
@@ -25,22 +24,15 @@ def binary(request) -> bytes:
     return cubin(num_rows, WIDTH_OF_27B, CAPABILITIES[capability])
 
 
-def bases(code: bytes) -> Counter[str]:
-    counts = Counter[str]()
-    for name, number in mnemonics_of(code).items():
-        counts[name.split(".")[0]] += number
-    return counts
-
-
 def test_nothing_is_kept_in_local_memory(binary):
     usage = usage_of(binary)
     assert usage["LOCAL"] == 0
     assert usage["STACK"] == 0
-    assert not bases(binary).keys() & {"LDL", "STL"}
+    assert not bases(mnemonics_of(binary)).keys() & {"LDL", "STL"}
 
 
 def test_no_sum_is_added_by_an_atomic(binary):
-    assert not bases(binary).keys() & {"RED", "ATOM", "ATOMG", "ATOMS", "REDG"}
+    assert not bases(mnemonics_of(binary)).keys() & {"RED", "ATOM", "ATOMG", "ATOMS", "REDG"}
 
 
 def test_shared_memory_needs_no_leave(binary):
@@ -49,7 +41,7 @@ def test_shared_memory_needs_no_leave(binary):
 
 def test_warps_never_part(binary):
     """What a warp does follows from its number: the compiler sees that, or shuffles would cost."""
-    assert not bases(binary).keys() & {"WARPSYNC"}
+    assert not bases(mnemonics_of(binary)).keys() & {"WARPSYNC"}
 
 
 def test_a_block_fits_a_multiprocessor_and_a_layer_of_the_27b_is_resident_on_hopper(binary):
