@@ -132,15 +132,20 @@ async def test_the_new_model_reads_the_conversation_at_once_and_shows_how_far_it
         assert ahead_of(fp8) == [["hello there", "four bits"]]
 
 
+async def until_it_reads_ahead(s):
+    """A message was answered, and the conversation is being read by another profile."""
+    await s.idle()
+    await s.send("hello")
+    await s.idle()
+    await s.send("/profile fp8")
+    await s.until(lambda: s.app.chat.ahead.progress is not None)
+
+
 async def test_a_message_that_is_typed_meanwhile_is_answered_behind_what_is_read(chat):
     fp8 = Load(script=Script(answer="eight bits"), ahead={"ahead_steps": 400, "ahead_step_s": 0.02})
     opening, _ = chat(fp8=fp8)
     async with opening as s:
-        await s.idle()
-        await s.send("hello")
-        await s.idle()
-        await s.send("/profile fp8")
-        await s.until(lambda: s.app.chat.ahead.progress is not None)
+        await until_it_reads_ahead(s)
         await s.send("and now?")
         await s.until(lambda: "eight bits" in s.text)
         await s.idle()
@@ -155,11 +160,7 @@ async def test_escape_leaves_the_rest_of_it_for_the_message(chat):
     fp8 = Load(ahead={"ahead_steps": 400, "ahead_step_s": 0.02})
     opening, _ = chat(fp8=fp8)
     async with opening as s:
-        await s.idle()
-        await s.send("hello")
-        await s.idle()
-        await s.send("/profile fp8")
-        await s.until(lambda: s.app.chat.ahead.progress is not None)
+        await until_it_reads_ahead(s)
         await s.type("half a thought")
         await s.pilot.press("escape")
         assert not s.app.chat.ahead.goes_on
@@ -221,11 +222,7 @@ async def test_going_on_to_a_third_profile_leaves_the_reading(chat):
     fp8 = Load(ahead={"ahead_steps": 400, "ahead_step_s": 0.02})
     opening, loads = chat(fp8=fp8, balanced=Load())
     async with opening as s:
-        await s.idle()
-        await s.send("hello")
-        await s.idle()
-        await s.send("/profile fp8")
-        await s.until(lambda: s.app.chat.ahead.progress is not None)
+        await until_it_reads_ahead(s)
         await s.send("/profile balanced")
         await s.until(lambda: profile_of(s) == "balanced")
         await s.until(lambda: not s.app.chat.ahead.goes_on)
