@@ -33,12 +33,18 @@ def routing_of(
     if path.launching is None or not draft.router or table is None:
         return None
     if dflash is not None:
-        table = _with_block(table, dflash, read_bandwidth(dflash.taps.buffer.device.type).gb_s)
+        table = with_block(table, dflash, read_bandwidth(dflash.taps.buffer.device.type).gb_s)
     return Routing(Prices(table), profile.drafting.max_tokens)
 
 
-def _with_block(table: PriceTable, dflash: DflashSource, read_gb_s: float) -> PriceTable:
-    """A table with the price of a block: by its bytes, until rounds have shown it."""
+def with_block(table: PriceTable, dflash: DflashSource, read_gb_s: float) -> PriceTable:
+    """A table with the price of a block: by its bytes, until rounds have shown it.
+
+    Args:
+        table: without one.
+        dflash: the drafter whose blocks they are.
+        read_gb_s: read bandwidth of the device.
+    """
     moved = dflash.drafter.moved_bytes(table.context_tokens[0])
     why = f"block_ms: {moved / 1e9:.2f} GB over {read_gb_s:,.0f} GB/s"
     return replace(table, block_ms=moved / read_gb_s / 1e6, estimated=(*table.estimated, why))

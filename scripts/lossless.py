@@ -4,9 +4,13 @@
 `scripts/lossless.py --model demo --prompts 20 --tokens 1000` runs the demo on a CPU;
 `scripts/lossless.py --model 27b --profile nvfp4 --prompts 4 --tokens 250` random weights of the
 27B's full size on a GPU. Each prompt is answered greedily and with seeded draws. The ids and the
-sha256 of the fp32 logits must be plain decode's, and the rounds must say that the drafter and the
+fp32 logits must be plain decode's, bit for bit, and the rounds must say that the drafter and the
 shape that were asked for ran. Last a conversation goes on after it was forgotten, and is computed
 again as its records say: to the same bits. Exit status 1 when any differs.
+
+A part of it: `--first` and `--prompts` for the prompts, `--sampling` and `--drafter` for the ways
+to answer them, `--seconds` for as many as fit. `--kv fp8` keeps keys and values in 8 bits;
+`--dflash` draws a DFlash2 drafter beside random weights, which `auto` then weighs too.
 """
 
 import argparse
@@ -16,8 +20,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from string import ascii_lowercase
 
@@ -43,6 +48,7 @@ CASES = (
     ),
     ("auto", "auto"),
 )
+WITH_DFLASH = (("dflash2", "chain"), ("dflash2", "tree"))
 SAMPLINGS = {
     "greedy": Sampling(temperature=0.0),
     # what was said is likelier to be said again, so that lookup finds something
@@ -53,29 +59,48 @@ SAMPLINGS = {
 def main() -> int:
     """Run the cases that the command line asks for."""
     arguments = _arguments()
-    engine = _opened(arguments.model, arguments.profile, arguments.device, arguments.tokens)
+    ends_s = time.perf_counter() + arguments.seconds
+    engine = _opened(arguments)
+    ways = [
+        one
+        for one in (*CASES, *(WITH_DFLASH if arguments.dflash else ()))
+        if one[0] in (arguments.drafter or [one[0]])
+    ]
     cases: list[dict[str, object]] = []
     for number in range(arguments.first, arguments.first + arguments.prompts):
-        for name, sampling in SAMPLINGS.items():
+        for name in arguments.sampling or SAMPLINGS:
             request = Request(
-                prompt_ids=_prompt(number), sampling=sampling, max_tokens=arguments.tokens,
-                keep_logits=True, ignore_stop_ids=True,
+                prompt_ids=_prompt(number), sampling=SAMPLINGS[name], keep_logits=True,
+                max_tokens=arguments.tokens, ignore_stop_ids=True,
             )  # fmt: skip
-            cases += _compared(engine, request, f"prompt {number} {name}")
-    cases.append(_resumed(engine, arguments.tokens))
+            cases += _compared(engine, request, ways, f"prompt {number} {name}", ends_s)
+    if time.perf_counter() < ends_s:
+        cases.append(_resumed(engine, arguments.tokens))
+    else:
+        print(f"the {arguments.seconds:.0f} s were over before all was answered")
     if arguments.json is not None:
         told = {"arithmetic": engine.info.arithmetic, "cases": cases}
         arguments.json.write_text(json.dumps(told), encoding="utf-8")
     num_faults = sum(bool(one["faults"]) for one in cases)
     print(f"{len(cases)} answers of {arguments.tokens} tokens, {num_faults} that differ")
-    return 1 if num_faults else 0
+    return 1 if num_faults or not cases else 0
 
 
-def _compared(engine: LocalEngine, request: Request, about: str) -> Iterator[dict[str, object]]:
-    """Answer without drafts, then in every way, and say what is not as it must be."""
+def _compared(
+    engine: LocalEngine,
+    request: Request,
+    ways: Sequence[tuple[str, str]],
+    about: str,
+    ends_s: float,
+) -> Iterator[dict[str, object]]:
+    """Answer without drafts, then in every way there is time for; say what is not as it must be."""
+    if time.perf_counter() >= ends_s:
+        return
     wanted = _answer(engine, replace(request, drafter="off"))
-    for drafter, shape in CASES:
+    for drafter, shape in ways:
         began_s = time.perf_counter()
+        if began_s >= ends_s:
+            return
         got = _answer(
             engine,
             replace(request, drafter=drafter, draft_shape=shape, replay_ids=wanted.token_ids),
@@ -123,22 +148,32 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--model", choices=("demo", "27b", "small"), default="demo")
     parser.add_argument("--profile", default="nvfp4", help="formats of random weights")
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--kv", choices=("bf16", "fp8"), help="format of keys and values")
+    parser.add_argument("--dflash", action="store_true", help="draw a DFlash2 drafter")
     parser.add_argument("--prompts", type=int, default=20)
     parser.add_argument("--first", type=int, default=0, help="number of the first prompt")
     parser.add_argument("--tokens", type=int, default=1000)
+    parser.add_argument("--sampling", action="append", choices=SAMPLINGS)
+    names = dict.fromkeys(name for name, _ in (*CASES, *WITH_DFLASH))
+    parser.add_argument("--drafter", action="append", choices=names)
+    parser.add_argument("--seconds", type=float, default=inf, help="no answer begins after them")
     parser.add_argument("--json", type=Path)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.dflash and arguments.model == "demo":
+        parser.error("--dflash draws a drafter for random weights: --model small or 27b")
+    return arguments
 
 
-def _opened(model: str, profile: str, device: str, num_tokens: int) -> LocalEngine:
+def _opened(arguments: argparse.Namespace) -> LocalEngine:
     """The demo's checkpoint, or random weights with its tokenizer; no token ends an answer."""
-    if model != "demo":
-        shape = "27b" if model == "27b" else "demo"
-        place = ModelSettings(device=device, context_tokens=512 + num_tokens)
-        return random_engine(shape, get_profile(profile, load_profiles()), Settings(model=place))[0]
+    place = ModelSettings(device=arguments.device, kv=arguments.kv)
+    if arguments.model != "demo":
+        shape = "27b" if arguments.model == "27b" else "demo"
+        place = replace(place, context_tokens=512 + arguments.tokens)
+        profile = get_profile(arguments.profile, load_profiles())
+        return random_engine(shape, profile, Settings(model=place), with_dflash=arguments.dflash)[0]
     chosen = Choice(DEMO, get_profile("demo", load_profiles()), is_demo=True)
-    settings = Settings(model=ModelSettings(device=device))
-    engine = open_engine(chosen, settings, None, threading.Event())
+    engine = open_engine(chosen, Settings(model=place), None, threading.Event())
     assert isinstance(engine, LocalEngine)
     return engine
 
@@ -161,7 +196,7 @@ def _faults(wanted: TurnRecord, got: TurnRecord, drafter: str, shape: str) -> li
     faults = [got.error] if got.error else []
     if got.token_ids != wanted.token_ids:
         faults.append("other ids")
-    if _digest(got) != _digest(wanted):
+    if not _same_bits(got, wanted):
         faults.append("other logits")
     names, shapes = ({getattr(one, key) for one in got.rounds} for key in ("drafter", "shape"))
     accepted, tested = (
@@ -181,6 +216,12 @@ def _faults(wanted: TurnRecord, got: TurnRecord, drafter: str, shape: str) -> li
     if drafter in ("half", "replay") and not accepted:
         faults.append("nothing accepted")
     return faults
+
+
+def _same_bits(one: TurnRecord, other: TurnRecord) -> bool:
+    if one.logits is None or other.logits is None:
+        return False
+    return torch.equal(one.logits.view(torch.int32), other.logits.view(torch.int32))
 
 
 def _digest(record: TurnRecord) -> str:

@@ -2,17 +2,24 @@
 
     for tool in memcheck racecheck synccheck initcheck; do
         PYTORCH_NO_CUDA_MEMORY_CACHING=1 \
-            compute-sanitizer --tool $tool --error-exitcode 1 python scripts/sanitize.py linear
+            compute-sanitizer --tool $tool --target-processes application-only \
+            --error-exitcode 1 python scripts/sanitize.py linear
     done
 
 Without a family all of them run. Without torch's memory cache every tensor is an allocation of its
 own, so that a read or write beside one is seen. `qwen38 check` proves the results; this looks at
-nothing but memory.
+nothing but memory. `--seconds` begins no call after so many: a watched one is slow, and one that is
+cut short says nothing. Whole rounds, from their graphs, are watched in the same way:
+`python scripts/lossless.py --model small --device cuda --prompts 1 --tokens 12`.
 """
 
 import argparse
 import sys
-from itertools import groupby
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import groupby, zip_longest
+from math import inf
 from pathlib import Path
 
 import torch
@@ -21,30 +28,65 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kernels import FAMILY_MODULES
 from kernels.common.case import Case
-from kernels.common.family import Family, load_families
+from kernels.common.family import Family, Op, load_families
 from kernels.common.proofs import SEED
+from kernels.linear.ahead import Variant, compile_ahead
+from kernels.linear.laws import drawn
+from kernels.linear.problems import FORMATS
+from kernels.linear.skinny import skinny_linear
+from kernels.linear.tile import (
+    CLUSTERS,
+    SOURCES,
+    SkinnyProblem,
+    SkinnyTile,
+    SkinnyTiles,
+    Source,
+    fits,
+)
+from kernels.linear.weight import Weight
+from kernels.mixer.laws import PLANS, play
+from kernels.mixer.rounds import Sizes
 
 MOST_BYTES = 8 << 20
 """Of a case's tensors: a watched kernel runs some hundred times slower."""
+
+Call = tuple[str, Callable[[], str | None]]
+"""What is run, and the run; it returns what is wrong, if it sees it."""
 
 
 def main() -> None:
     """Run the families that are named."""
     parser = argparse.ArgumentParser(description="Run each kernel once on small problems.")
     parser.add_argument("families", nargs="*", metavar="FAMILY", help=", ".join(FAMILY_MODULES))
-    names = parser.parse_args().families or tuple(FAMILY_MODULES)
+    parser.add_argument("--seconds", type=float, default=inf, help="no call begins after them")
+    arguments = parser.parse_args()
+    names = arguments.families or tuple(FAMILY_MODULES)
     if unknown := sorted(set(names) - set(FAMILY_MODULES)):
         parser.error(f"no kernel family {', '.join(unknown)}; there is {', '.join(FAMILY_MODULES)}")
     if not torch.cuda.is_available():
         sys.exit("sanitize: no CUDA device is here; run it on a machine with a GPU")
-    for family in load_families(names):
-        for case in small_cases(family):
-            inputs, outputs = case.draw(SEED, "cuda"), case.poisoned_outputs("cuda")
-            family.ops[case.op].run(inputs, outputs.tensors)
-            torch.cuda.synchronize()
-            if fault := outputs.written_outside():
-                sys.exit(f"{case.op} {case.label}: {fault}")
-            print(case.op, case.label, flush=True)
+    ends_s = time.perf_counter() + arguments.seconds
+    calls = [call for family in load_families(names) for call in calls_of(family)]
+    for number, (about, call) in enumerate(calls):
+        if time.perf_counter() >= ends_s:
+            print(f"{number} of {len(calls)} calls ran in {arguments.seconds:.0f} s")
+            return
+        print(about, flush=True)
+        fault = call()
+        torch.cuda.synchronize()
+        if fault:
+            sys.exit(f"{about}: {fault}")
+    print(f"all {len(calls)} calls ran")
+
+
+def calls_of(family: Family) -> list[Call]:
+    """Its small cases, functions in turn, and what no case says: launches of other kinds."""
+    by_op = [
+        [_case_call(family.ops[name], case) for case in cases]
+        for name, cases in groupby(small_cases(family), lambda case: case.op)
+    ]
+    in_turn = [call for row in zip_longest(*by_op) for call in row if call is not None]
+    return [*MORE.get(family.name, list)(), *in_turn]
 
 
 def small_cases(family: Family) -> list[Case]:
@@ -62,6 +104,75 @@ def small_cases(family: Family) -> list[Case]:
         alike = sorted(group, key=size)
         found += [alike[0], alike[-1]] if len(alike) > 1 else alike
     return found
+
+
+def _case_call(op: Op, case: Case) -> Call:
+    def run() -> str | None:
+        inputs, outputs = case.draw(SEED, "cuda"), case.poisoned_outputs("cuda")
+        op.run(inputs, outputs.tensors)
+        return outputs.written_outside()
+
+    return f"{case.op} {case.label}", run
+
+
+def skinny_tiles(
+    max_shared_bytes: int, num_sms: int
+) -> Iterator[tuple[SkinnyProblem, SkinnyTile, bool]]:
+    """One tile of every kind that fits: blocks of a cluster, source of the activations, buffers.
+
+    Rings are as short as they may be, so that all are gone round; the last tile is ragged. Row
+    counts, widths of a group and overlap change from kind to kind.
+    """
+    kinds: list[tuple[str, int, Source, int]] = [
+        (name, splits, source, buffers)
+        for name in FORMATS
+        for splits in CLUSTERS
+        for source in SOURCES
+        for buffers in (1, 2)
+    ]
+    for number, (name, splits, source, buffers) in enumerate(kinds):
+        problem = SkinnyProblem(1000, 2048, name, rows=(8, 16, 24)[number % 3])
+        crews = (tile for crew in (4, 2, 1) for tile in _cut(splits, crew, source, buffers, number))
+        fitting = (one for one in crews if fits(one, problem, num_sms, max_shared_bytes))
+        if (tile := next(fitting, None)) is not None:
+            yield problem, tile, number % 8 in (1, 2, 4, 7)
+
+
+def _cut(splits: int, crew: int, source: Source, buffers: int, number: int) -> list[SkinnyTile]:
+    wide = 1 + number // 2 % 3
+    return [SkinnyTile(splits, crew, tiles, 2, source, buffers) for tiles in (wide, 1)]
+
+
+def _skinny_calls() -> Iterator[Call]:
+    properties = torch.cuda.get_device_properties("cuda")
+    limit, num_sms = properties.shared_memory_per_block_optin, properties.multi_processor_count
+    tiles = list(skinny_tiles(limit, num_sms))
+    compile_ahead(Variant(tile, one, overlap=overlap) for one, tile, overlap in tiles)
+    for problem, tile, overlap in tiles:
+        inputs, weight = drawn(problem.format, problem.rows, problem.N, problem.Kp, "cuda")
+        about = f"skinny {problem.format} {problem.rows} rows {tile} overlap {overlap}"
+        yield about, partial(_multiply, inputs["x"], weight, tile, overlap=overlap)
+
+
+def _multiply(x: torch.Tensor, weight: Weight, tile: SkinnyTile, *, overlap: bool) -> None:
+    tiles = SkinnyTiles(tile, tile, tile, tile)
+    for _ in range(2 if overlap else 1):  # the second before the first has ended
+        skinny_linear(x, weight, tiles=tiles, overlap=overlap)
+
+
+def _mixer_calls() -> Iterator[Call]:
+    for sizes, overlap in ((Sizes(1, 3, 512), False), (Sizes(2, 6, 1500), True)):
+        for plan in PLANS:
+            about = f"mixer {sizes} parents {plan.parents} overlap {overlap}"
+            # each after itself: the second has rows pending
+            yield about, partial(play, sizes, iter((plan, plan)), "cuda", overlap=overlap)
+
+
+MORE: dict[str, Callable[[], list[Call]]] = {
+    "linear": lambda: list(_skinny_calls()),
+    "mixer": lambda: list(_mixer_calls()),
+}
+"""By family: what is run beside its cases."""
 
 
 if __name__ == "__main__":

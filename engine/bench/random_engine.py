@@ -2,6 +2,7 @@
 
 from engine.bench.model import draw_model
 from engine.compute_path import choose_compute_path
+from engine.dflash.random import random_dflash
 from engine.draft.price_table import shipped_prices
 from engine.draft.prices import Prices
 from engine.draft.routed import Routing
@@ -10,6 +11,7 @@ from engine.model.config import config_of_shape
 from engine.model.memory import MemoryPlan, plan_serving
 from engine.open import choose_device, engine_of
 from engine.profile import Profile, kv_format_of, profile_folder
+from engine.routing import with_block
 from engine.settings.declared import Settings
 from engine.text.template import ChatTemplate
 from engine.text.tokenizer import Tokenizer
@@ -27,6 +29,8 @@ def random_engine(
     profile: Profile,
     settings: Settings,
     progress: Progress = lambda _: None,
+    *,
+    with_dflash: bool = False,
 ) -> tuple[LocalEngine, MemoryPlan]:
     """Draw a model and open an engine around it; its answers end at no token.
 
@@ -36,6 +40,7 @@ def random_engine(
         settings: device, kernels, the longest conversation, keys and values, and memory for points
             to come back to.
         progress: called with a sentence for each step.
+        with_dflash: draw a DFlash2 drafter beside it, which no plan counts.
 
     Returns:
         The engine, and the plan of its memory as it was made once the weights were there.
@@ -58,14 +63,17 @@ def random_engine(
         context_tokens=context_tokens, snapshot_mb=settings.model.snapshot_mb, kv=kv,
         graphs=profile.graphs,
     )  # fmt: skip
+    dflash = random_dflash(model, path.new_packer()) if with_dflash else None
     tokenizer = Tokenizer.load(DEMO, model.config.vocab_size)
     table = shipped_prices(*PRICES) if path.is_packed else None
+    if table is not None and dflash is not None:
+        table = with_block(table, dflash, drawn.read_gb_s)
     progress("compiling kernels" if path.is_packed else "opening")
     engine = engine_of(
         model, tokenizer, ChatTemplate.load(DEMO, tokenizer),
         Choice(DEMO, profile, is_demo=True), path, context_tokens, drawn.facts["arithmetic"],
         tuple(drawn.facts["notices"]),
         routing=Routing(Prices(table, learns=False), 7) if table else None,
-        most_marks=plan.num_snapshots, sampling=settings.sampling,
+        most_marks=plan.num_snapshots, sampling=settings.sampling, dflash=dflash,
     )  # fmt: skip
     return engine, plan

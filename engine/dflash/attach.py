@@ -6,7 +6,8 @@ from pathlib import Path
 
 from engine.dflash.block import Dflash
 from engine.dflash.checkpoint import REPOSITORIES, DflashCheckpoint, open_dflash
-from engine.dflash.weights import load_dflash
+from engine.dflash.config import DflashConfig
+from engine.dflash.weights import DflashWeights, load_dflash
 from engine.draft.dflash import DflashSource
 from engine.errors import CheckpointError
 from engine.locate import cached_snapshot
@@ -77,12 +78,23 @@ def attach_dflash(
         checkpoint, device=model.device.type, on_progress=on_progress, cancel=cancel,
         packer=packer, stored=stored,
     )  # fmt: skip
+    return put_beside(model, checkpoint.config, weights)
+
+
+def put_beside(model: Model, config: DflashConfig, weights: DflashWeights) -> DflashSource:
+    """Let a drafter share the model's embedding and head, and read the layers that it asks for.
+
+    Args:
+        model: that the drafter fits, on its device; counts the drafter among its bytes.
+        config: of the drafter.
+        weights: of the drafter, packed where the model's are.
+    """
     model.weights.part_bytes["dflash2"] = weights.num_bytes
     on_kernels = isinstance(model, KernelModel)
     head = model.draft_head if on_kernels else DraftHead(model.weights.head)
     graphs = model.new_graphs() if on_kernels else _launched_one_by_one()
-    drafter = Dflash(checkpoint.config, weights, model.weights.embedding, head, graphs)
-    return DflashSource(drafter, model.tap(checkpoint.config.target_layers))
+    drafter = Dflash(config, weights, model.weights.embedding, head, graphs)
+    return DflashSource(drafter, model.tap(config.target_layers))
 
 
 def _launched_one_by_one() -> GraphCache:

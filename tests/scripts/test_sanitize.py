@@ -1,0 +1,44 @@
+"""The script whose launches a sanitizer watches: every family, and every kind of skinny launch."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+import sanitize
+
+from kernels import FAMILY_MODULES
+from kernels.common.family import load_families
+from kernels.common.shared_memory import MAX_SHARED_BYTES
+from kernels.linear.problems import FORMATS
+from kernels.linear.tile import CLUSTERS, SOURCES
+
+
+@pytest.mark.parametrize("name", FAMILY_MODULES)
+def test_every_family_has_something_to_watch(name):
+    (family,) = load_families([name])
+    watched = {case.op for case in sanitize.small_cases(family)}
+    assert watched == set(family.ops)
+    assert watched or name in sanitize.MORE
+
+
+def test_functions_take_turns_so_that_few_seconds_see_all():
+    (family,) = load_families(["norm"])
+    first = [about.split()[0] for about, _ in sanitize.calls_of(family)][: len(family.ops)]
+    assert set(first) == set(family.ops)
+
+
+@pytest.mark.parametrize(("gpu", "num_sms"), [(90, 132), (121, 48)])
+def test_every_kind_of_skinny_launch_is_watched(gpu, num_sms):
+    found = list(sanitize.skinny_tiles(MAX_SHARED_BYTES[gpu], num_sms))
+    kinds = {(one.format, tile.splits, tile.source) for one, tile, _ in found}
+    every = {(name, n, source) for name in FORMATS for n in CLUSTERS for source in SOURCES}
+    # little shared memory has no room for 24 rows of activations in one block
+    assert all(n == 1 and source == "shared" for _, n, source in every - kinds)
+    assert gpu == 121 or kinds == every
+    assert {tile.buffers for _, tile, _ in found} == {1, 2}
+    assert {tile.tiles for _, tile, _ in found} == {1, 2, 3}
+    rows_and_overlap = {(one.rows, overlap) for one, _, overlap in found}
+    assert rows_and_overlap == {(rows, on) for rows in (8, 16, 24) for on in (False, True)}
