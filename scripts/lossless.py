@@ -225,7 +225,7 @@ def _same_bits(one: TurnRecord, other: TurnRecord) -> bool:
 
 
 def _digest(record: TurnRecord) -> str:
-    return hashlib.sha256(record.logits.numpy().tobytes()).hexdigest()
+    return hashlib.sha256(record.logits.numpy().data).hexdigest()
 
 
 def _told(record: TurnRecord) -> str:
