@@ -59,12 +59,19 @@ _CLASSES = [[one - 1 for one in ROW_CLASSES if one <= rows] for rows in range(2 
 
 
 class Market:
-    """The prices of one round's verify, and what they make the best."""
+    """The prices of one round's verify, and what they make the best.
 
-    def __init__(self, prices: Prices, context_tokens: int) -> None:
+    Args:
+        prices: of this machine.
+        context_tokens: positions held.
+        hopeful: take rows that nobody has timed at the lowest price that they can have.
+    """
+
+    def __init__(self, prices: Prices, context_tokens: int, *, hopeful: bool = False) -> None:
         self._prices = prices
         self._context_tokens = context_tokens
-        self._chain_ms = prices.verify_ms(context_tokens)
+        self._hopeful = hopeful
+        self._chain_ms = prices.verify_ms(context_tokens, hopeful=hopeful)
         self._round_ms: dict[float, list[float]] = {}
 
     def best(self, options: Sequence[Option], found: Candidates, *, branches: bool) -> Option:
@@ -81,14 +88,18 @@ class Market:
         """
         best, chosen = 0.0, options[0]
         for option in options:
-            expected = option.expected
-            if found.chances and (branches or not option.drafter):
-                expected = _with_lookup(option.reached, found)
-            pairs = zip(_CLASSES[len(expected)], self._with_draft(option.ms), strict=False)
-            rate = max([expected[at] / ms for at, ms in pairs])
+            rate = self.rate(option, found, branches=branches)
             if rate > best:
                 best, chosen = rate, option
         return chosen
+
+    def rate(self, option: Option, found: Candidates, *, branches: bool) -> float:
+        """Tokens a millisecond that an option is expected to bring; arguments as in `best`."""
+        expected = option.expected
+        if found.chances and (branches or not option.drafter):
+            expected = _with_lookup(option.reached, found)
+        pairs = zip(_CLASSES[len(expected)], self._with_draft(option.ms), strict=False)
+        return max([expected[at] / ms for at, ms in pairs])
 
     def ms(self, num_tokens: int, draft_ms: float = 0.0) -> float:
         """Milliseconds of a round that verifies so many proposals as a chain, with their draft."""
@@ -116,7 +127,9 @@ class Market:
         longest_chain = found.chain_length() + 1
         tree_ms = self._chain_ms
         if longest_chain < len(expected):
-            tree_ms = self._prices.verify_ms(self._context_tokens, branches=True)
+            tree_ms = self._prices.verify_ms(
+                self._context_tokens, branches=True, hopeful=self._hopeful
+            )
         offers = [
             (rows - 1, expected[rows - 1], spent_ms + (chain if rows <= longest_chain else tree))
             for rows, chain, tree in zip(ROW_CLASSES, self._chain_ms, tree_ms, strict=True)

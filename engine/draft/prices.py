@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from statistics import median, median_low
 
+from engine.draft.curiosity import Curiosity
 from engine.draft.price_table import Ladders, PriceTable, between, climbing, place
 
 ROW_CLASSES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32)
@@ -30,7 +31,10 @@ class Prices:
 
     What is learned is by how much a class of rounds is dearer than its table says, so that a
     context that grows is not taken for a slower machine. A class that was never timed is as much
-    dearer as the nearest one that was. All this outlives conversations: the machine does.
+    dearer as those next to it that were. All this outlives conversations: the machine does.
+
+    Attributes:
+        curiosity: when a class that was never timed is tried.
 
     Args:
         table: to begin with.
@@ -47,13 +51,16 @@ class Prices:
         self._step_factors = _Factors(MAX_STEPS)
         self._block_factor = _Factors(1)
         self._host_ms: deque[float] = deque(maxlen=RECENT)
+        self.curiosity = Curiosity()
 
     @property
     def table(self) -> PriceTable:
         """What they began with."""
         return self._table
 
-    def verify_ms(self, context_tokens: int, *, branches: bool = False) -> list[float]:
+    def verify_ms(
+        self, context_tokens: int, *, branches: bool = False, hopeful: bool = False
+    ) -> list[float]:
         """Milliseconds of a verify by ``ROW_CLASSES``, with so many positions held; never falling.
 
         A class that was timed dearer than one of more rows costs as much as that: rows that nobody
@@ -62,8 +69,16 @@ class Prices:
         Args:
             context_tokens: positions held.
             branches: the rows are a tree.
+            hopeful: the lowest that untimed classes next to timed ones can cost.
         """
-        return self._verify_factors.prices(self._expected(context_tokens, branches=branches))
+        prices = self._verify_factors.prices(self._expected(context_tokens, branches=branches))
+        return self._verify_factors.hoped(prices) if hopeful else prices
+
+    def is_timed(self, num_rows: int) -> bool:
+        """Whether rounds of so many rows have shown their price, or never will."""
+        return num_rows not in ROW_CLASSES or self._verify_factors.is_timed(
+            ROW_CLASSES.index(num_rows)
+        )
 
     def draft_ms(self) -> list[float]:
         """Milliseconds of a draft by steps of the MTP head, 0 to 7; never falling.
@@ -103,6 +118,7 @@ class Prices:
         """
         if not self._learns:
             return
+        self.curiosity.save(ms["verify"] + ms["draft"])
         if num_rows in ROW_CLASSES and ms["verify"] > 0:
             at = ROW_CLASSES.index(num_rows)
             expected = self._expected(context_tokens, branches=branches)[at]
@@ -137,7 +153,7 @@ def _by_class(rows: Sequence[int], ladders: Ladders) -> list[list[float]]:
 class _Factors:
     """Measured over expected, for each class: the median of its recent rounds.
 
-    A class with no more rounds than ``DOUBT`` is as much dearer as the nearest that has more.
+    A class with no more rounds than ``DOUBT`` lies between the nearest that have more.
     """
 
     def __init__(self, num_classes: int) -> None:
@@ -147,14 +163,17 @@ class _Factors:
     def note(self, at: int, factor: float) -> None:
         """Take in a round of class ``at``."""
         self._recent[at].append(factor)
-        if not self._is_timed(at):
+        if not self.is_timed(at):
             return
         self._factors[at] = median_low(self._recent[at])
-        timed = [one for one in range(len(self._recent)) if self._is_timed(one)]
-        for one in range(len(self._recent)):
-            if one not in timed:
-                nearest = min(timed, key=lambda other: abs(other - one))
-                self._factors[one] = self._factors[nearest]
+        timed = [one for one in range(len(self._recent)) if self.is_timed(one)]
+        factors = [self._factors[one] for one in timed]
+        for one in range(timed[0], timed[-1] + 1):
+            self._factors[one] = between(timed, factors, one)
+        for one in range(timed[0]):
+            self._factors[one] = factors[0]
+        for one in range(timed[-1] + 1, len(self._recent)):
+            self._factors[one] = factors[-1]
 
     def prices(self, expected: Sequence[float]) -> list[float]:
         """Prices by class, never falling; where two disagree, one that was timed is right."""
@@ -162,9 +181,24 @@ class _Factors:
         highest = math.inf
         for at in range(len(prices) - 1, -1, -1):
             prices[at] = min(prices[at], highest)
-            if self._is_timed(at):
+            if self.is_timed(at):
                 highest = prices[at]
         return list(accumulate(prices, max))
 
-    def _is_timed(self, at: int) -> bool:
+    def hoped(self, prices: Sequence[float]) -> list[float]:
+        """The same prices, classes next to a timed one at that of the next timed one below them.
+
+        Below all timed ones they are hoped to cost half.
+        """
+        hoped, last = list(prices), len(prices) - 1
+        lowest = next((ms / 2 for at, ms in enumerate(prices) if self.is_timed(at)), 0.0)
+        for at, ms in enumerate(prices):
+            if self.is_timed(at):
+                lowest = ms
+            elif self.is_timed(max(at - 1, 0)) or self.is_timed(min(at + 1, last)):
+                hoped[at] = min(ms, lowest)
+        return hoped
+
+    def is_timed(self, at: int) -> bool:
+        """Whether a class has been measured often enough to count."""
         return len(self._recent[at]) > DOUBT

@@ -11,16 +11,14 @@ bias to what ran before.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
-from operator import mul
+from collections.abc import Callable, Sequence
 
 from engine.draft.calibration import Calibration
-from engine.draft.candidates import Candidates, Chain, grow
-from engine.draft.market import MAX_TOKENS, PLAIN, Market, Option, Proposal
+from engine.draft.candidates import Chain, grow
+from engine.draft.decision import NOTHING, Decision, Known, Weighing
+from engine.draft.market import MAX_TOKENS, PLAIN, Option, Proposal
 from engine.draft.ngrams import Ending
-from engine.draft.prices import MAX_STEPS, Prices
+from engine.draft.prices import Prices
 from engine.draft.said import Said, worth_another_try
 
 ROUNDS_WITHOUT_A_COPY = 16
@@ -30,48 +28,6 @@ host's part of each."""
 
 RunDrafter = Callable[[str, int], Sequence[int]]
 """("mtp" or "dflash2", tokens) -> up to as many tokens, each behind the one before."""
-
-_NOTHING = Candidates()
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What of a decision needs no copy that lookup finds.
-
-    Attributes:
-        most: tokens that a round may propose.
-        chances: of lookup, by tokens in common.
-        draft_ms: by steps of the MTP head.
-        market: prices of its verify.
-        options: what may run.
-        alone: the best of them where lookup finds nothing.
-    """
-
-    most: int
-    chances: Sequence[float]
-    draft_ms: Sequence[float]
-    market: Market
-    options: Sequence[Option]
-    alone: Option
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A decision that is ready while the round before it runs, if lookup finds what is thought.
-
-    Attributes:
-        known: what holds whatever it finds.
-        endings: that it will find, as far as that can be guessed.
-        found: what they come to.
-        chosen: the best option beside them.
-        plain: what is proposed if no drafter runs.
-    """
-
-    known: _Known
-    endings: Sequence[Ending]
-    found: Candidates
-    chosen: Option
-    plain: Proposal
 
 
 class Router:
@@ -96,12 +52,13 @@ class Router:
     ) -> None:
         self._prices = prices
         self._calibration = calibration
-        self._max_steps = min(max_steps, MAX_STEPS)
-        self._max_places = max_places
         self._branches = branches
+        self._weighing = Weighing(
+            prices, calibration, max_steps=max_steps, max_places=max_places, branches=branches
+        )
         # of rounds whose tokens are not learned from yet: one on its way, and one before it
         self._said: deque[Said] = deque(maxlen=2)
-        self._prepared: _Prepared | None = None
+        self._prepared: Decision | None = None
         self._num_without_copy = 0
 
     @property
@@ -127,16 +84,11 @@ class Router:
         Returns:
             What `propose` then says; None where a drafter must run first.
         """
-        most = min(num_tokens, MAX_TOKENS)
-        draft_ms, market = self._prices.draft_ms(), Market(self._prices, context_tokens)
-        options = self._options(most, draft_ms)
-        alone = market.best(options, _NOTHING, branches=False)
-        chances = self._calibration.lookup_chances()
         if not self._branches:
             endings = endings[:1]
-        known = _Known(most, chances, draft_ms, market, options, alone)
-        self._prepared = ready = self._weighed(known, endings)
-        resting = self._resting(known, ready.chosen)
+        most = min(num_tokens, MAX_TOKENS)
+        self._prepared = ready = self._weighing.decide(most, context_tokens, endings)
+        resting = self._weighing.resting(ready.known, ready.chosen)
         is_due = any(self._calibration.probes[name].is_due for name in resting)
         return None if ready.chosen.drafter or is_due else ready.plain
 
@@ -170,8 +122,9 @@ class Router:
         ]
         names = frozenset(one.drafter for one in tried)
         spent = {one.drafter: one.ms for one in (chosen, *tried)}
-        self._said.append(Said(chains, endings, names, known.market, spent))
+        self._said.append(Said(chains, endings, names, known.usual or known.market, spent))
         if not chains:
+            self._pay(known, ready.plain)
             return ready.plain
         if self._branches:
             found = grow(chains, endings, known.chances, known.most)
@@ -180,7 +133,9 @@ class Router:
         num_steps = sum(len(one.token_ids) for one in chains if one.drafter == "mtp")
         with_block = any(one.drafter == "dflash2" for one in chains)
         spent_ms = known.draft_ms[num_steps] + (self._prices.block_ms() if with_block else 0.0)
-        return known.market.cut(found, num_steps, with_block=with_block, spent_ms=spent_ms)
+        cut = known.market.cut(found, num_steps, with_block=with_block, spent_ms=spent_ms)
+        self._pay(known, cut, spent_ms)
+        return cut
 
     def goes_on_plainly(
         self, endings: Sequence[Ending], context_tokens: int, num_tokens: int
@@ -203,13 +158,14 @@ class Router:
         self.prepare(context_tokens, num_tokens, going_on)
         assert self._prepared is not None
         ready = self._prepared
-        resting = self._resting(ready.known, ready.chosen)
+        resting = self._weighing.resting(ready.known, ready.chosen)
         for name in resting:
             self._calibration.probes[name].rests()
         is_due = any(self._calibration.probes[name].is_due for name in resting)
-        if ready.chosen.drafter or is_due or not self.expects_no_copy:
+        if ready.chosen.drafter or ready.plain.token_ids:
             return False
-        return not ready.plain.token_ids
+        self._pay(ready.known, ready.plain)
+        return self.expects_no_copy and not is_due
 
     def learn(self, committed: Sequence[int]) -> None:
         """Score what was said in the oldest round that was not learned from, once.
@@ -230,27 +186,18 @@ class Router:
         for name in worth_another_try(said, right, committed):
             self._calibration.probes[name].was_right()
 
-    def _options(self, most: int, draft_ms: Sequence[float]) -> list[Option]:
-        """What may run for at most so many tokens: nothing, the head's steps, a block."""
-        options = [PLAIN]
-        if num_steps := min(self._max_steps, most):
-            costs = enumerate(draft_ms[1 : num_steps + 1], start=1)
-            options += self._cuts("mtp", costs)
-        if num_places := min(self._max_places, most):
-            options += self._cuts("dflash2", [(num_places, self._prices.block_ms())])
-        return options
+    def _pay(self, known: Known, proposal: Proposal, spent_ms: float = 0.0) -> None:
+        """Pay for a try, if it became one."""
+        if known.usual is None:
+            return
+        num_tokens, curiosity = len(proposal.token_ids), self._prices.curiosity
+        if self._prices.is_timed(num_tokens + 1):
+            curiosity.finds_nothing()
+        else:
+            ms = known.usual.ms(num_tokens, spent_ms)
+            curiosity.tries(ms - proposal.expected_tokens / known.usual_rate)
 
-    def _cuts(self, drafter: str, costs: Iterable[tuple[int, float]]) -> list[Option]:
-        """A drafter's chain by its possible lengths, each with what it costs."""
-        chances = self._calibration.chain_chances(drafter)
-        reached: list[float] = list(accumulate(chances, mul))
-        expected = list(accumulate(reached, initial=1.0))
-        return [
-            Option(drafter, chances[:number], reached[:number], expected[: number + 1], ms)
-            for number, ms in costs
-        ]
-
-    def _ready(self, endings: Sequence[Ending], context_tokens: int, num_tokens: int) -> _Prepared:
+    def _ready(self, endings: Sequence[Ending], context_tokens: int, num_tokens: int) -> Decision:
         """What was prepared, as far as it still holds, and the rest of it now."""
         ready = self._prepared
         if ready is None or ready.known.most != min(num_tokens, MAX_TOKENS):
@@ -259,36 +206,17 @@ class Router:
             return self._prepared
         if list(endings) == list(ready.endings):
             return ready
-        return self._weighed(ready.known, endings)
+        return self._weighing.with_endings(ready.known, endings)
 
-    def _weighed(self, known: _Known, endings: Sequence[Ending]) -> _Prepared:
-        """Weigh what may run beside what lookup finds."""
-        market, found = known.market, grow((), endings, known.chances, known.most)
-        chosen = known.alone
-        if endings:
-            chosen = market.best(known.options, found, branches=self._branches)
-        plain = market.cut(found, 0, with_block=False, spent_ms=0.0)
-        return _Prepared(known, endings, found, chosen, plain)
-
-    def _due(self, known: _Known, chosen: Option) -> list[Option]:
+    def _due(self, known: Known, chosen: Option) -> list[Option]:
         """Drafters that are tried although they do not pay, not even where lookup has nothing."""
         due: list[Option] = []
-        for name, own in self._resting(known, chosen).items():
+        for name, own in self._weighing.resting(known, chosen).items():
             probe = self._calibration.probes[name]
             if not probe.is_due:
                 probe.rests()
                 continue
             probe.is_tried()
-            alone = known.market.best([PLAIN, *own], _NOTHING, branches=False)
+            alone = known.market.best([PLAIN, *own], NOTHING, branches=False)
             due.append(alone if alone.drafter else own[0])
         return due
-
-    def _resting(self, known: _Known, chosen: Option) -> dict[str, list[Option]]:
-        """Drafters that do not pay, not even where lookup has nothing, by what they could do."""
-        resting = [one for one in self._calibration.probes if one != chosen.drafter]
-        could = {
-            name: [one for one in known.options if one.drafter == name]
-            for name in resting
-            if name != known.alone.drafter
-        }
-        return {name: own for name, own in could.items() if own}

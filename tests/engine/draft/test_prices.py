@@ -54,6 +54,31 @@ def test_what_was_never_timed_is_as_much_dearer_as_its_neighbour():
     assert at(prices, 1) == pytest.approx(60)
 
 
+def test_what_was_never_timed_lies_between_what_was():
+    prices = Prices(TABLE)
+    timed(prices, 1, 2 * 6.0, times=DOUBT + 1)
+    timed(prices, 16, 3 * 15.0, times=DOUBT + 1)
+    assert at(prices, 4) == pytest.approx((2 + 1 / 3) * 9.0)  # the third of nine classes
+    assert at(prices, 32) == pytest.approx(3 * 31.0)
+
+
+def hoped(prices: Prices, rows: int) -> float:
+    return prices.verify_ms(1024, hopeful=True)[ROW_CLASSES.index(rows)]
+
+
+def test_rows_beside_timed_ones_may_cost_no_more_than_fewer():
+    prices = Prices(TABLE)
+    assert prices.verify_ms(1024, hopeful=True) == prices.verify_ms(1024)
+    timed(prices, 4, 9.0, times=DOUBT + 1)
+    timed(prices, 16, 15.0, times=DOUBT + 1)
+    assert [hoped(prices, rows) for rows in (4, 5, 12, 16, 24)] == [9.0, 9.0, 9.0, 15.0, 15.0]
+    assert hoped(prices, 3) == at(prices, 4) / 2
+    far = (1, 2, 6, 7, 8, 32)
+    assert [hoped(prices, rows) for rows in far] == [at(prices, rows) for rows in far]
+    timed(prices, 5, 10.0, times=DOUBT + 1)
+    assert (hoped(prices, 5), hoped(prices, 6)) == (10.0, 10.0)
+
+
 def test_what_was_tried_once_still_goes_with_its_neighbour():
     """Else one try of six rows would keep a table three times too dear, for all beyond as well."""
     prices = Prices(TABLE)

@@ -88,9 +88,9 @@ def test_prices_are_those_of_the_context_that_is_held(folder):
     asked: list[int] = []
 
     class Spied(Prices):
-        def verify_ms(self, context_tokens, *, branches=False):
+        def verify_ms(self, context_tokens, *, branches=False, **how):
             asked.extend([] if branches else [context_tokens])
-            return super().verify_ms(context_tokens, branches=branches)
+            return super().verify_ms(context_tokens, branches=branches, **how)
 
     routing = Routing(Spied(CHEAP_ROWS, learns=False), max_steps=7)
     rounds = ask(local_engine(FakeModel(counting, guess=counting), folder, routing=routing)).rounds
