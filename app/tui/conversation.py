@@ -55,6 +55,7 @@ class Conversation:
         self.ahead = ReadingAhead(worker)
         self.answering = Answering(worker, self._page, live, clock, recorder)
         self.queued = ""
+        self._waits_for_profile = False
 
     # how things are
 
@@ -113,7 +114,7 @@ class Conversation:
         if self.phase == "loading" or self.is_busy:
             if self.queued:
                 return False
-            self.queued = text
+            self.queued, self._waits_for_profile = text, self.seat.switch is not None
             return True
         self._ask(text)
         return True
@@ -132,6 +133,9 @@ class Conversation:
         """Take the queued message back."""
         text, self.queued = self.queued, ""
         return text
+
+    def _give_back_queued(self) -> str:
+        return typed_text(self.take_queued())
 
     def take_refused(self) -> str:
         """The message that the engine would not begin with, as it was typed."""
@@ -199,7 +203,10 @@ class Conversation:
         return True
 
     def switch_to(self, switch: Switch) -> None:
-        """Open another profile, after the answer in progress; a queued message waits for it."""
+        """Open another profile, after the answer in progress; a queued message waits for it.
+
+        If that answer is stopped, a message that was queued before comes back unsent, as ever.
+        """
         self.seat.switch = switch
         if not self.is_busy:
             self.seat.begin_switch()
@@ -265,7 +272,7 @@ class Conversation:
         for notice in change.notices:
             self.notice(*notice)
         if change.is_back:
-            self._refused = typed_text(self.take_queued())
+            self._refused = self._give_back_queued()
         elif self.info is not None:
             self._open.belong_to(self.info)
             self._send_queued()
@@ -282,7 +289,10 @@ class Conversation:
         self._shows_again = False
         self.tell_warnings()
         was_stopped = ending.reason == "cancelled" and not self._is_urgent
-        if not self.seat.begin_switch() and ending.reason != "error" and not was_stopped:
+        if self.seat.begin_switch():
+            if was_stopped and not self._waits_for_profile:
+                self._refused = "\n".join(filter(None, (self._refused, self._give_back_queued())))
+        elif ending.reason != "error" and not was_stopped:
             self._send_queued()
         if ending.notice is not None:
             self.notice(*ending.notice)

@@ -63,9 +63,10 @@ class MenuCommands:
     def _open(self, name: str) -> None:
         switch = self._known_profiles().switch(name, self._chat.info)
         if self._chat.is_busy:
-            self._window.hint(
-                f"'{name}' is opened when this answer has ended; Esc stops the answer"
-            )
+            after = "is opened when this answer has ended; Esc stops the answer"
+            if self._chat.queued:
+                after = "comes next, and answers what is queued; Esc gives that back"
+            self._window.hint(f"'{name}' {after}")
         self._chat.switch_to(switch)
 
     def _set(self, argument: str) -> None:

@@ -274,6 +274,41 @@ async def test_a_switch_waits_for_the_answer_in_progress(chat):
         assert "word12" in s.app.chat.session.path_messages()[1].content
 
 
+async def test_what_was_queued_before_a_switch_comes_back_when_the_answer_is_stopped(chat):
+    """It waited for that answer, as behind any that is stopped; what is typed then waits on."""
+    opening, loads = chat(first=SLOW, fp8=Load(waits=True, script=Script(answer="eight bits")))
+    async with opening as s:
+        await s.idle()
+        await s.send("go")
+        await s.until(lambda: "word12" in s.text)
+        await s.send("and then")
+        await s.send("/profile fp8")
+        assert "comes next, and answers what is queued" in s.state
+        await s.pilot.press("escape")
+        await s.until(lambda: loads["fp8"].begun == 1)
+        await s.until(lambda: s.app.composer.text == "and then")
+        assert not s.app.chat.queued
+        await s.pilot.press("enter")
+        assert s.app.chat.queued == "and then"
+        loads["fp8"].go.set()
+        await s.until(lambda: "eight bits" in s.text)
+        assert loads["fp8"].engines[0].requests[0].messages[-1].content == "and then"
+
+
+async def test_what_was_queued_before_a_switch_goes_to_it_when_the_answer_ends_by_itself(chat):
+    opening, loads = chat(first=SLOW, fp8=Load(script=Script(answer="eight bits")))
+    async with opening as s:
+        await s.idle()
+        await s.send("go")
+        await s.until(lambda: "word2" in s.text)
+        await s.send("and then")
+        await s.send("/profile fp8")
+        await s.until(lambda: "eight bits" in s.text)
+        assert loads["fp8"].engines[0].requests[0].messages[-1].content == "and then"
+        assert len(loads["nvfp4"].engines[0].requests) == 1
+        assert "word199" in s.app.chat.session.path_messages()[1].content
+
+
 async def test_each_answer_stays_under_the_name_of_who_wrote_it(chat):
     opening, _ = chat(fp8=Load(script=Script(answer="eight bits"), model="The other"))
     async with opening as s:
