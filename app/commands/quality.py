@@ -68,9 +68,9 @@ def quality(
     """Compare a candidate's weights, or another way to run them, with a reference's.
 
     Held-out loss on prose and code (of the demo: on simple exchanges), how often both choose the
-    same token, and repetition in free answers. The report is Markdown on stdout. Exit code 1 when
-    the loss rises by more than 0.05 nats on the worse text, or when only the candidate goes round
-    in circles.
+    same token, and repetition in free answers. The report is Markdown on stdout. Exit code 0 when
+    every text shows that the loss rises by no more than 0.05 nats, with its whole interval of 95 %,
+    and the candidate does not go round in circles alone; else 1: failed, or not decided.
     """
     if candidate is None and candidate_profile is None and not candidate_sets:
         raise RequestError(

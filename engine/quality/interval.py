@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 BLOCK_TOKENS = 64
 """Neighbouring positions whose mean counts as one observation."""
 
+LEAST_TOKENS = 2 * BLOCK_TOKENS
+"""Positions that tell anything of the spread."""
+
 CONFIDENCE = 0.95
 
 
@@ -37,10 +40,13 @@ def paired_interval(differences: NDArray[np.float64]) -> Interval:
         differences: [n], candidate minus reference, in the order of the text.
 
     Returns:
-        The mean of all n; bounds from the spread of the means of whole blocks. With fewer than two
-        blocks the bounds are infinite: nothing is known of the spread.
+        The mean of all n; bounds from the spread of the means of whole blocks. With fewer than
+        ``LEAST_TOKENS`` the bounds are infinite: nothing is known of the spread. Where nothing
+        differs there is none.
     """
     mean = float(differences.mean())
+    if not differences.any():
+        return Interval(mean, mean, mean)
     num_blocks = len(differences) // BLOCK_TOKENS
     if num_blocks < 2:
         return Interval(mean, -np.inf, np.inf)

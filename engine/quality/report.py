@@ -24,8 +24,9 @@ def as_json(judged: Judged) -> dict[str, Any]:
     return {
         "date": now(),
         "passed": verdict.passed,
-        "is_sure": verdict.is_sure,
+        "is_decided": verdict.is_decided,
         "failures": list(verdict.failures),
+        "doubts": list(verdict.doubts),
         "bar_nats": BAR_NATS,
         "worse": verdict.worse.name,
         "confident_from": CONFIDENT,
@@ -89,15 +90,14 @@ def _parting(one: Written) -> str:
 
 
 def _decision(verdict: Verdict) -> str:
-    worse = verdict.worse
-    said = " ".join(verdict.failures) or (
-        f"The loss changes by {worse.difference.mean:+.4f} nats on {worse.name}, where it rises "
-        f"most; the bar is {BAR_NATS:+.2f}."
-    )
-    doubt = "" if verdict.is_sure else (
-        " The bar lies inside an interval: a longer text would be surer."
-    )  # fmt: skip
-    return f"**{'passed' if verdict.passed else 'failed'}.** {said}{doubt}"
+    if verdict.passed:
+        worse = verdict.worse
+        return (
+            f"**passed.** The loss changes by {worse.difference.mean:+.4f} nats on {worse.name}, "
+            f"where it rises most; the bar is {BAR_NATS:+.2f}."
+        )
+    word = "failed" if verdict.is_decided else "not decided"
+    return f"**{word}.** {' '.join(verdict.failures or verdict.doubts)}"
 
 
 def _row(one: TextFigures) -> str:

@@ -6,12 +6,18 @@ from math import isfinite, isnan
 import numpy as np
 
 from engine.quality.forced import Comparison, Expectation
-from engine.quality.interval import Interval, paired_interval
+from engine.quality.interval import LEAST_TOKENS, Interval, paired_interval
 from engine.quality.repetition import Repetition
 from engine.quality.texts import Sample
 
 BAR_NATS = 0.05
 """Most that the loss may rise on the text where it rises most."""
+
+MOST_TOKENS = 200_000
+"""Beyond that no longer text is asked for."""
+
+SAFETY = 1.5
+"""Of a length that is asked for, which a text of other words may need."""
 
 CONFIDENT = 0.9
 """Probability from which the reference is sure of its first choice."""
@@ -80,15 +86,16 @@ class Verdict:
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """Why the candidate fails, in sentences; empty when it passes."""
+        """Why the candidate fails, in sentences; empty where nothing is shown against it."""
         found: list[str] = []
-        worse = self.worse
         # written so that a loss that is no number fails
-        if not isfinite(worse.candidate_loss):
-            found.append(f"The candidate's loss on {worse.name} is no number.")
-        elif not worse.difference.mean <= BAR_NATS:
+        failing = [one for one in self.texts if not one.difference.low <= BAR_NATS]
+        if not isfinite(self.worse.candidate_loss):
+            found.append(f"The candidate's loss on {self.worse.name} is no number.")
+        elif failing:
+            worst = max(failing, key=lambda one: one.difference.mean)
             found.append(
-                f"The loss rises by {worse.difference.mean:+.4f} nats on {worse.name}, "
+                f"The loss rises by {_told(worst.difference)} on {worst.name}, "
                 f"more than {BAR_NATS:+.2f}."
             )
         for one in (one for one in self.written if one.is_worse):
@@ -100,19 +107,41 @@ class Verdict:
         return tuple(found)
 
     @property
-    def passed(self) -> bool:
-        """Whether the candidate may take the reference's place."""
-        return not self.failures
+    def doubts(self) -> tuple[str, ...]:
+        """What the texts are too short to decide, in sentences, each with how to mend it."""
+        return tuple(
+            f"The loss changes by {_told(one.difference)} on {one.name}, and {one.num_tokens:,} "
+            f"tokens do not tell on which side of {BAR_NATS:+.2f} that is. {_longer(one)}"
+            for one in self.texts
+            if one.difference.low <= BAR_NATS < one.difference.high
+        )
 
     @property
-    def is_sure(self) -> bool:
-        """Whether the interval of every text lies on one side of the bar."""
-        return all(
-            not isfinite(one.candidate_loss)
-            or one.difference.high <= BAR_NATS
-            or one.difference.low > BAR_NATS
-            for one in self.texts
-        )
+    def passed(self) -> bool:
+        """Whether it is shown that the candidate may take the reference's place."""
+        return not self.failures and not self.doubts
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the candidate is shown to pass or to fail."""
+        return bool(self.failures) or not self.doubts
+
+
+def _told(difference: Interval) -> str:
+    half = difference.half
+    return f"{difference.mean:+.4f}" + (f" ± {half:.4f} nats" if isfinite(half) else " nats")
+
+
+def _longer(one: TextFigures) -> str:
+    """What text would decide: an interval is as wide as the root of its tokens is small."""
+    longer = "Give a longer text with --text or --talks"
+    if not isfinite(one.difference.half):
+        return f"{longer}, of {LEAST_TOKENS} tokens or more."
+    distance = max(abs(BAR_NATS - one.difference.mean), one.difference.half / 100)
+    needed = SAFETY * one.num_tokens * (one.difference.half / distance) ** 2
+    if needed > MOST_TOKENS:
+        return f"It is {BAR_NATS:+.2f} as far as any text can tell."
+    return f"{longer}, of about {round(needed, 1 - len(str(int(needed)))):,.0f} tokens."
 
 
 def figures_of(text: Sample, expected: Expectation, found: Comparison) -> TextFigures:

@@ -30,7 +30,7 @@ from tests.fakes.model import write_text_files
 ROOT = Path(__file__).resolve().parents[3]
 CONFIG = replace(TINY, vocab_size=320, eos_ids=(302,))
 SETTINGS = Settings(model=ModelSettings(device="cpu", threads=1))
-TEXTS = (Text("one", "the quick brown fox " * 12), Text("other", "def f(x): return x\n" * 8))
+TEXTS = (Text("one", "the quick brown fox " * 24), Text("other", "def f(x): return x\n" * 24))
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,18 @@ def test_a_wrong_one_fails_with_the_text_and_the_figure(folders):
     assert not judged.verdict.passed
     worse = judged.verdict.worse
     assert worse.difference.mean == max(one.difference.mean for one in judged.verdict.texts)
-    assert f"{worse.difference.mean:+.4f} nats on {worse.name}" in judged.verdict.failures[0]
+    assert f"{worse.difference.mean:+.4f} ± " in judged.verdict.failures[0]
+    assert f" nats on {worse.name}, more than +0.05" in judged.verdict.failures[0]
     assert judged.verdict.texts[0].agreement < 0.5
+
+
+def test_a_text_too_short_to_decide_is_said_to_be(folders):
+    short = (Text("short", "the quick"),)
+    judged = compared(source(folders / "right"), source(folders / "near"), short)
+    assert (judged.verdict.passed, judged.verdict.failures) == (False, ())
+    assert "\n\n**not decided.** The loss changes by " in as_markdown(judged)
+    told = as_json(judged)
+    assert (told["passed"], told["is_decided"], len(told["doubts"])) == (False, False, 1)
 
 
 def test_two_profiles_of_one_checkpoint_are_two_sides(folders):
