@@ -13,6 +13,7 @@ from engine.errors import CheckpointError
 from engine.model.groups import DRAFTER_PREFIX
 from engine.model.layouts import StoredWeight
 from engine.model.matrix import Matrix, bytes_of
+from engine.model.numbers import NumberCheck
 from engine.model.packing import Packer
 from engine.model.reading import read_stored
 from engine.model.streaming import WeightStream
@@ -91,7 +92,7 @@ def load_dflash(
             leave them in BF16. Both change what is proposed, never text.
 
     Raises:
-        CheckpointError: a file changed or does not read.
+        CheckpointError: a file changed or does not read, or a weight is no finite number.
         CancelledError: ``cancel`` was set.
 
     Numerics:
@@ -99,11 +100,13 @@ def load_dflash(
         most 2^-25 where |w| < 2.
     """
     tensors: dict[str, Matrix] = {}
+    check = NumberCheck()
     with (
         WeightStream(checkpoint.num_bytes, torch.device(device), on_progress, cancel) as stream,
         closing(stream.ahead(_read_all(checkpoint, stream))) as arriving,
     ):
         for name, one, matrix in arriving:
+            check.look(one, matrix)
             if packer is None or not one.spec.matrix:
                 tensors[name] = matrix
                 continue
@@ -118,6 +121,7 @@ def load_dflash(
     if packer is not None:
         packed = packer.packed().items()
         tensors |= {name.removeprefix(DRAFTER_PREFIX): one for name, one in packed}
+    check.expect_numbers()
     return assemble(checkpoint.config, tensors)
 
 

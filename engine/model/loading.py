@@ -16,6 +16,7 @@ from engine.model.kernel_model import KernelModel
 from engine.model.layouts import StoredWeight
 from engine.model.matrix import Matrix, Stored
 from engine.model.memory import plan_memory
+from engine.model.numbers import NumberCheck
 from engine.model.packing import Packer
 from engine.model.reading import read_expanded, read_stored
 from engine.model.streaming import WeightStream
@@ -86,7 +87,7 @@ def load_weights(
         context_tokens: context that the memory plan leaves room for.
 
     Raises:
-        CheckpointError: a file changed or does not read, or a matrix to be packed holds NaN.
+        CheckpointError: a file changed or does not read, or a weight is no finite number.
         MemoryPlanError: the model does not fit; nothing was allocated.
         CancelledError: ``cancel`` was set.
 
@@ -119,10 +120,13 @@ def _load_tensors(
 ) -> dict[str, Matrix]:
     """Read all weights; those of a packer are packed while the next one is read."""
     tensors: dict[str, Matrix] = {}
+    check = NumberCheck()
     read = read_expanded if expand and packer is None else read_stored
     every = ((name, one, read(stream, name, one)) for name, one in checkpoint.weights.items())
     with closing(stream.ahead(every)) as arriving:
         for name, one, matrix in arriving:
+            if one.format == "bf16" and isinstance(matrix, torch.Tensor):
+                check.look(one, matrix)
             if packer is not None and one.spec.matrix:
                 _pack(packer, name, one, matrix)
             else:
@@ -131,6 +135,7 @@ def _load_tensors(
         embedding = tensors["embed_tokens.weight"]
         assert isinstance(embedding, torch.Tensor)
         tensors |= packer.finish(embedding, tied=checkpoint.config.tie_word_embeddings)
+    check.expect_numbers()
     return tensors
 
 

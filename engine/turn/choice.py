@@ -5,6 +5,7 @@ from copy import copy
 
 import torch
 
+from engine.turn.failures import LogitsError
 from engine.turn.thinking_budget import ThinkingBudget
 from engine.types import Sampling
 from kernels.sample.reference import Filters, penalise_reference, sample_reference
@@ -66,7 +67,7 @@ class TokenChooser:
             position: its index in the conversation.
 
         Raises:
-            ValueError: the logits hold a NaN or nothing finite.
+            LogitsError: they hold a NaN or nothing finite.
         """
         if self.forced is not None:
             return self.forced
@@ -82,7 +83,10 @@ class TokenChooser:
                 self.sampling.repetition_penalty,
             )
         where = torch.tensor([position])
-        return int(sample_reference(row[None], where, self.filters, self.sampling.seed))
+        try:
+            return int(sample_reference(row[None], where, self.filters, self.sampling.seed))
+        except ValueError as problem:
+            raise LogitsError(str(problem)) from None
 
     def note(self, token_id: int) -> None:
         """Count a generated token for the penalties and the budget of thinking."""

@@ -4,6 +4,18 @@ from engine.errors import EngineError
 from kernels.common.failures import failures
 
 
+class LogitsError(EngineError):
+    """The model's scores of a position are no numbers."""
+
+    title = "Model"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(
+            f"The model computes what is no number: {problem}.",
+            "If that comes again, download its files again; 'qwen38 check' proves the kernels.",
+        )
+
+
 def mid_turn_failures() -> tuple[type[Exception], ...]:
     """What a device, a kernel or the model may raise."""
     return EngineError, ArithmeticError, *failures()

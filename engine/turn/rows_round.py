@@ -9,6 +9,7 @@ from engine.draft.draft import Draft
 from engine.model.round_state import RoundState
 from engine.model.taps import Taps
 from engine.turn.clock import PhaseClock
+from engine.turn.failures import LogitsError
 from engine.turn.verify import Commit, Course, Verified
 from kernels.common.staged import pinned
 from kernels.sample.accept import COMMITTED, PATH, RESULT_SIZE
@@ -118,14 +119,14 @@ class RowsRound:
         """Wait for what came of it, and commit that as far as the turn goes on.
 
         Raises:
-            ValueError: a row that the target came to has no finite largest logit.
+            LogitsError: a row that the target came to has no finite largest logit.
         """
         result = self.result()
         num_chosen, num_agreed, num_tested, finish, end = result[:5]
         committed, path = (result[part][:num_chosen] for part in (COMMITTED, PATH))
         chosen, goes_on = self._commit(committed, commit)
         if goes_on and finish == BROKEN:
-            raise ValueError(f"the logits of position {end + 1} have no finite maximum")
+            raise LogitsError(f"the logits of position {end + 1} have no finite maximum")
         if chosen != committed:
             path = path[: len(chosen)]
             num_tested, num_agreed = self.draft.agreement(chosen)

@@ -1,5 +1,6 @@
 """Loading: progress, cancelling, the memory plan, what is held in which dtype."""
 
+import math
 import threading
 from dataclasses import replace
 
@@ -7,11 +8,12 @@ import pytest
 import torch
 
 from engine.errors import CancelledError, CheckpointError, MemoryPlanError
-from engine.model import loading, memory, reading, streaming
+from engine.model import loading, memory, numbers, reading, streaming
 from engine.model.checkpoint import open_checkpoint
 from engine.model.config_file import read_config
 from engine.model.loading import load_model
 from engine.model.memory import plan_memory
+from engine.model.packing import Launching, Packer
 from engine.model.weights import DeltaWeights
 from kernels.common.compare import different_bits
 from tests.engine.model.checkpoints import TINY, random_tensors, write_checkpoint
@@ -126,3 +128,41 @@ def test_a_code_that_is_no_number_is_refused_with_its_place(tmp_path, monkeypatc
     folder = write_checkpoint(tmp_path / "nan", config, tensors=tensors)
     with pytest.raises(CheckpointError, match=f"element {299 * 64 + 5} of '{name}' is not a numb"):
         load_model(folder, expand=expand)
+
+
+@pytest.mark.parametrize("expand", [True, False])
+@pytest.mark.parametrize("packs", [False, True])
+@pytest.mark.parametrize("value", [math.nan, -math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "name",
+    ["model.language_model.embed_tokens.weight", "model.language_model.layers.1.mlp.up_proj.weight",
+     "model.language_model.layers.0.input_layernorm.weight", "mtp.norm.weight"],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_a_plain_weight_that_is_no_finite_number_is_refused(
+    tmp_path, name, value, dtype, packs, expand
+):
+    tensors = {one: values.to(dtype) for one, values in random_tensors(TINY).items()}
+    tensors[name].view(-1)[-1] = value
+    folder = write_checkpoint(tmp_path / "nan", TINY, tensors=tensors)
+    packer = Packer(Launching((9, 0))) if packs else None
+    with pytest.raises(CheckpointError, match=f"'{name}' holds a value that is not a finite numb"):
+        load_model(folder, expand=expand, packer=packer)
+
+
+def test_a_large_weight_is_trusted_on_a_cpu(tmp_path, monkeypatch):
+    """Looking takes a CPU long; what is wrong is said with the answer."""
+    tensors = random_tensors(TINY)
+    tensors["model.language_model.embed_tokens.weight"][3] = math.nan
+    folder = write_checkpoint(tmp_path / "nan", TINY, tensors=tensors)
+    monkeypatch.setattr(numbers, "MOST_ON_A_CPU", 1000)
+    load_model(folder)
+
+
+def test_the_largest_numbers_are_numbers(tmp_path):
+    tensors = random_tensors(TINY)
+    largest = torch.finfo(torch.bfloat16).max
+    tensors["model.language_model.embed_tokens.weight"].view(-1)[:4] = torch.tensor(
+        [largest, -largest, 0.0, -0.0]
+    )
+    load_model(write_checkpoint(tmp_path / "large", TINY, tensors=tensors))
