@@ -1,9 +1,12 @@
 """A GPU holds the bytes of the files after a load, though copies end after the next read."""
 
+import math
+
 import pytest
 import torch
 
-from engine.model import reading, streaming
+from engine.errors import CheckpointError
+from engine.model import numbers, reading, streaming
 from engine.model.layouts import StoredWeight
 from engine.model.loading import load_model
 from engine.model.packing import Launching, Packer
@@ -11,6 +14,7 @@ from engine.model.reading import read_stored
 from engine.model.safetensors_header import StoredTensor
 from engine.model.streaming import WeightStream
 from engine.model.tensors import TensorSpec
+from tests.engine.model.checkpoints import TINY, random_tensors, write_checkpoint
 from tests.engine.model.layouts import CHOICES, write_layout
 from tests.engine.model.test_layouts import matrices_of
 
@@ -48,3 +52,15 @@ def test_every_layout_is_held_with_the_bits_of_the_cpu(tmp_path, monkeypatch, la
     for name, matrix in matrices_of(got).items():
         for mine, other in zip(matrix.tensors(), there[name].tensors(), strict=True):
             assert torch.equal(mine.cpu().view(torch.uint8), other.view(torch.uint8)), name
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("name", ["layers.1.mlp.up_proj.weight", "layers.0.input_layernorm.weight"])
+def test_a_plain_weight_that_is_no_finite_number_is_refused(tmp_path, monkeypatch, name, value):
+    tensors = random_tensors(TINY)
+    tensors[f"model.language_model.{name}"].view(-1)[-1] = value
+    folder = write_checkpoint(tmp_path / "model", TINY, tensors=tensors)
+    monkeypatch.setattr(numbers, "MOST_ON_A_CPU", 0)
+    packer = Packer(Launching(torch.cuda.get_device_capability()))
+    with pytest.raises(CheckpointError, match=f"{name}' holds a value that is not a finite number"):
+        load_model(folder, device="cuda", packer=packer)
