@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from engine.bench.model import any_ids
-from engine.compute_path import KernelError
+from engine.bench.replay import disagreement, go_on
 from engine.draft.draft import Draft
 from engine.model.decoder import Model
 from engine.records import PHASES
@@ -93,7 +93,7 @@ def time_drafts(
 
     launch()
     while rounds.are_under_way:
-        one = rounds.take(_go_on)
+        one = rounds.take(go_on)
         memory.read([chosen[-1], *one.verified.chosen[:-1]], one.verified.hidden, "decode")
         chosen += one.verified.chosen
         committed.append(len(one.verified.chosen))
@@ -102,10 +102,9 @@ def time_drafts(
         timed.append(one.clock.ms())
         if chosen != list(truth[: len(chosen)]):
             rounds.drop()
-            raise KernelError(
-                f"A drafted round chose {one.verified.chosen}, and plain decode something else.",
-                "Tell us what 'qwen38 check' says.",
-            )
+            first = len(chosen) - len(one.verified.chosen)
+            right = truth[first : len(chosen)]
+            raise disagreement("A drafted round", one.verified.chosen, right)
     return _medians(timed[NUM_WARM_UP:], committed[NUM_WARM_UP:], num_steps)
 
 
@@ -126,7 +125,3 @@ def _medians(
 def _propose(memory: Memory, token_id: int, num_steps: int) -> Draft:
     assert memory.mtp is not None
     return Draft.chain(memory.mtp.draft(token_id, num_steps))
-
-
-def _go_on(_token_id: int) -> bool:
-    return True

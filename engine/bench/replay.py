@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.bench.model import any_ids
+from engine.compute_path import KernelError
 from engine.draft.draft import Draft, Foreseen
 from engine.draft.scripted import ScriptedDrafter, replayed
 from engine.model.decoder import Model
@@ -30,6 +31,27 @@ class Replayed:
     def agrees(self) -> bool:
         """Whether the target chose every token that plain decode chose, as far as that went."""
         return self.verified.chosen[: len(self.truth)] == list(self.truth)
+
+    def proven(self, about: str) -> "Replayed":
+        """The round itself, which chose what plain decode chose.
+
+        Args:
+            about: the round, for a sentence that begins with it.
+
+        Raises:
+            KernelError: it chose other tokens.
+        """
+        if not self.agrees:
+            raise disagreement(about, self.verified.chosen, self.truth)
+        return self
+
+
+def disagreement(about: str, chosen: Sequence[int], truth: Sequence[int]) -> KernelError:
+    """What is said of a round that chose other tokens than plain decode did."""
+    return KernelError(
+        f"{about} chose {list(chosen)}, and plain decode chose {list(truth)}.",
+        "Tell us what 'qwen38 check' says.",
+    )
 
 
 class Replay:
@@ -134,7 +156,7 @@ class Replay:
                     at = index * kind.num_committed
                     known = self.truth[at - kind.num_committed + 1 : at + 1]
                     rounds.foresee(Foreseen(known, kind.draft(at)))
-                one = rounds.take(_go_on)
+                one = rounds.take(go_on)
                 if index < num_rounds and not rounds.are_under_way:
                     launch(one.verified.chosen[-1], index)
                 yield one
@@ -151,5 +173,6 @@ class _Kind:
     foresees: bool = False
 
 
-def _go_on(_token_id: int) -> bool:
+def go_on(_token_id: int) -> bool:
+    """Let rounds go on behind every token."""
     return True

@@ -20,9 +20,9 @@ SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4))
 def said(monkeypatch, capsys):
     """Run it on a shape of four layers; its exit status and its words."""
 
-    def run():
+    def run(options=""):
         monkeypatch.setitem(SHAPES, "demo", SMALL)
-        command = "lossless.py --model small --device cpu --prompts 1 --tokens 12"
+        command = f"lossless.py --model small --device cpu --prompts 1 --tokens 12 {options}"
         monkeypatch.setattr(sys, "argv", command.split())
         return lossless.main(), capsys.readouterr().out
 
@@ -61,3 +61,20 @@ def test_what_differs_is_found(said, monkeypatch):
     assert text.count("other logits") == text.count("drafted by ['off']") == 2
     assert text.count("other ids") == 2
     assert "6 that differ" in text
+
+
+def test_a_part_of_it_runs_by_name(said):
+    code, text = said("--sampling seeded --drafter dflash2 --drafter auto --dflash --kv fp8")
+    assert code == 0
+    cases = [line.split()[2:5] for line in text.splitlines() if line.startswith("prompt")]
+    assert cases == [
+        ["seeded", "auto", "auto"], ["seeded", "dflash2", "chain"], ["seeded", "dflash2", "tree"],
+    ]  # fmt: skip
+    assert "4 answers of 12 tokens, 0 that differ" in text
+
+
+def test_it_ends_in_time_and_says_so(said):
+    code, text = said("--seconds 0")
+    assert code == 1
+    assert "the 0 s were over before all was answered" in text
+    assert "0 answers" in text
