@@ -7,7 +7,7 @@ import torch
 from engine.dflash.attach import put_beside
 from engine.dflash.checkpoint import dflash_tensors
 from engine.dflash.config import DflashConfig
-from engine.dflash.weights import assemble
+from engine.dflash.weights import assemble, packed_tensors
 from engine.draft.dflash import DflashSource
 from engine.model.config import ModelConfig
 from engine.model.decoder import Model
@@ -57,8 +57,7 @@ def random_dflash(model: Model, packer: Packer | None, *, seed: int = 0) -> Dfla
         else:
             tensors[name] = drawn
     if packer is not None:
-        packed = packer.packed().items()
-        tensors |= {name.removeprefix(DRAFTER_PREFIX): one for name, one in packed}
+        tensors |= packed_tensors(packer)
     return put_beside(model, config, assemble(config, tensors))
 
 

@@ -119,8 +119,7 @@ def load_dflash(
                     f"{one.weight.path}: '{name}' cannot be served: {problem}.", AGAIN
                 ) from None
     if packer is not None:
-        packed = packer.packed().items()
-        tensors |= {name.removeprefix(DRAFTER_PREFIX): one for name, one in packed}
+        tensors |= packed_tensors(packer)
     check.expect_numbers()
     return assemble(checkpoint.config, tensors)
 
@@ -132,6 +131,12 @@ def _read_all(
         matrix = read_stored(stream, name, one)
         assert isinstance(matrix, torch.Tensor)
         yield name, one, matrix
+
+
+def packed_tensors(packer: Packer) -> dict[str, Matrix]:
+    """What a packer was given of a drafter, packed, by the names of `dflash_tensors`."""
+    packed = packer.packed().items()
+    return {name.removeprefix(DRAFTER_PREFIX): one for name, one in packed}
 
 
 def holds_nvfp4(part: str, shape: tuple[int, ...], stored: WeightFormat) -> bool:
