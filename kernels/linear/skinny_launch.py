@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from kernels.common import nvrtc
-from kernels.common.nvrtc import CudaKernel, Launch
+from kernels.common.cuda_kernel import CudaKernel, Launch, TensorMap, byte_map
 from kernels.linear.formats import TILE_ROWS
 from kernels.linear.tile import (
     SkinnyProblem,
@@ -210,7 +210,7 @@ def _scales(weight: Weight) -> tuple[int, int]:
     return 0, weight.tensors()[-1].data_ptr()
 
 
-def _tensor_maps(weight: Weight, box_tiles: int) -> tuple[nvrtc.TensorMap, nvrtc.TensorMap]:
+def _tensor_maps(weight: Weight, box_tiles: int) -> tuple[TensorMap, TensorMap]:
     """Describe codes and scale runs to the copy engine, once for each place in memory."""
     codes = weight.codes
     # both places: a model that is freed leaves its codes' address to one with scales elsewhere
@@ -220,21 +220,17 @@ def _tensor_maps(weight: Weight, box_tiles: int) -> tuple[nvrtc.TensorMap, nvrtc
     if found is None:
         row_bytes = codes.shape[1] * codes.element_size()
         box_rows = box_tiles * TILE_ROWS
-        of_codes = nvrtc.byte_map(
-            codes.data_ptr(), codes.shape[0], row_bytes, box_rows, BOX_ROW_BYTES
-        )
+        of_codes = byte_map(codes.data_ptr(), codes.shape[0], row_bytes, box_rows, BOX_ROW_BYTES)
         of_runs = of_codes
         if isinstance(weight, Nvfp4Weight):
             runs = weight.scale_runs
             row_bytes = runs.shape[1] * RUN_BYTES
-            of_runs = nvrtc.byte_map(
-                runs.data_ptr(), runs.shape[0], row_bytes, box_tiles, RUN_BYTES
-            )
+            of_runs = byte_map(runs.data_ptr(), runs.shape[0], row_bytes, box_tiles, RUN_BYTES)
         found = _maps[key] = (of_codes, of_runs)
     return found
 
 
-_maps: dict[object, tuple[nvrtc.TensorMap, nvrtc.TensorMap]] = {}
+_maps: dict[object, tuple[TensorMap, TensorMap]] = {}
 
 
 @cache

@@ -125,7 +125,7 @@ def test_the_workspace_holds_the_largest_weight_and_no_head():
 def test_a_weight_in_the_memory_of_a_freed_one_is_described_anew(monkeypatch):
     """Codes may come to lie where another model's lay, with their scales elsewhere."""
     monkeypatch.setattr(skinny_launch, "_maps", {})
-    monkeypatch.setattr(skinny_launch.nvrtc, "byte_map", lambda address, *_: address)
+    monkeypatch.setattr(skinny_launch, "byte_map", lambda address, *_: address)
     codes = torch.zeros(16, 64, dtype=torch.uint8)
     found = []
     for _ in range(2):

@@ -13,6 +13,7 @@ from functools import cache, partial
 import torch
 
 from kernels.common import nvrtc, proofs
+from kernels.common.cuda_kernel import CudaKernel
 from kernels.delta import walk_launch
 from kernels.delta.cases import FAMILY
 from kernels.delta.laws import LAWS
@@ -65,10 +66,10 @@ def plant(source: str) -> None:
     @cache
     def load(
         name: str, key_dim: int, value_dim: int, warps: int, device: int, *, gated: bool
-    ) -> nvrtc.CudaKernel:
+    ) -> CudaKernel:
         target = nvrtc.architecture(torch.cuda.get_device_capability(device))
         code = nvrtc.compile_cubin(source, target, macros(key_dim, value_dim, warps, gated=gated))
-        return nvrtc.CudaKernel(code, name)
+        return CudaKernel(code, name)
 
     walk_launch.load = load
 

@@ -60,7 +60,7 @@ def test_an_impossible_tile_is_refused_before_the_launch(gpu, tile):
 def test_maps_tell_formats_apart_at_the_same_addresses(monkeypatch):
     """Codes of FP8 and of NVFP4 with twice the inputs have one shape and one element size."""
     monkeypatch.setattr(skinny_launch, "_maps", {})
-    monkeypatch.setattr(skinny_launch.nvrtc, "byte_map", lambda *arguments: arguments)
+    monkeypatch.setattr(skinny_launch, "byte_map", lambda *arguments: arguments)
     places = [types.SimpleNamespace(data_ptr=lambda at=at: at) for at in (16, 32)]
     for name, inputs in (("fp8_block", 256), ("nvfp4", 512)):
         weight = random_weight(256, inputs, name, "cpu", spread=True)
