@@ -154,7 +154,7 @@ async def test_a_message_typed_meanwhile_is_answered_after_the_return(chat):
         await s.pilot.press("escape")
         await s.pilot.pause()
         await s.send("meanwhile")
-        assert s.app.chat.queued == "meanwhile"
+        assert s.app.chat.waiting.queued == "meanwhile"
         loads["nvfp4"].go.set()
         await s.until(lambda: len(s.app.chat.session.path_messages()) == 4)
         await s.idle()

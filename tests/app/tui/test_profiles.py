@@ -99,7 +99,7 @@ async def test_escape_gives_a_load_up_and_the_old_profile_answers(chat):
         s.app.tick()
         assert "33% of 18.0 GB" in s.state
         await s.send("typed meanwhile")
-        assert s.app.chat.queued == "typed meanwhile"
+        assert s.app.chat.waiting.queued == "typed meanwhile"
         await s.pilot.press("escape")
         await s.idle()
         assert profile_of(s) == "nvfp4"

@@ -167,7 +167,7 @@ async def test_one_message_is_queued_shown_taken_back_and_sent(seat):
         s.app.composer.clear_all()
         await s.pilot.press("up")
         assert s.app.composer.text == "second"
-        assert not s.app.chat.queued
+        assert not s.app.chat.waiting.queued
         await s.pilot.press("enter", "ctrl+enter")
         await s.until(lambda: "to the second" in s.text)
 
