@@ -16,6 +16,7 @@ from engine.profile import Profile as WeightProfile
 from engine.profile import get_profile, load_profiles
 from engine.settings.declared import Settings
 from engine.settings.load import load_settings
+from engine.settings.numbers import whole_number
 
 Shape = Annotated[str, typer.Option("--shape", help="27b or demo.", metavar="NAME")]
 Profile = Annotated[str, typer.Option("--profile", help="Weight profile.", metavar="NAME")]
@@ -50,7 +51,7 @@ def parse_numbers(option: str, text: str) -> list[int]:
         RequestError: there is something else.
     """
     try:
-        return [int(one) for one in text.split(",")]
+        return [whole_number(one) for one in text.split(",")]
     except ValueError:
         raise RequestError(
             f"{option} is '{text}', expected numbers between commas, such as 1,8,16."
