@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from app.commands import options
+from app.known_profiles import known_profiles
 from app.output_file import check_output
 from app.report import say
 from app.streams import write_data
 from engine.errors import OutputError, RequestError, how_to_write
 from engine.profile import Profile as WeightProfile
-from engine.profile import get_profile, load_profiles
 from engine.settings.declared import Settings
 from engine.settings.load import load_settings
 from engine.settings.numbers import whole_number
@@ -32,7 +32,7 @@ def prepare(
     if file is not None:
         check_output("--json", file)
     settings, _ = load_settings(options.as_settings({"model.device": device}, sets))
-    return settings, get_profile(profile, load_profiles(settings.config_dir))
+    return settings, known_profiles(settings, profile)[profile]
 
 
 def show(result: dict[str, Any], table: Iterable[str], file: Path | None) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.commands import bench_figures, options
+from app.known_profiles import known_profiles
 from app.opening import plan
 from app.output_file import check_output
 from app.report import FAILED, OK, say
 from app.streams import LoadLine, write_data
 from engine.errors import RequestError, nearest
-from engine.profile import get_profile, load_profiles
 from engine.settings.load import load_settings
 from engine.types import ChatEngine
 
@@ -140,7 +140,8 @@ def _random(given: dict[str, object], shape: str, tokens: int) -> Generator[Name
     from engine.bench.random_engine import random_engine
 
     settings, _ = load_settings(given)
-    profile = get_profile(settings.model.profile or "nvfp4", load_profiles(settings.config_dir))
+    name = settings.model.profile or "nvfp4"
+    profile = known_profiles(settings, name)[name]
     engine, _ = random_engine(shape, profile, settings, say)
     try:
         yield ((name, Worded(engine, tokens_of(make(tokens)))) for name, make in KINDS.items())

@@ -19,9 +19,9 @@ SLOW = Script(answer=" ".join(f"word{n}" for n in range(200)), round_s=0.02)
 def chat(seat):
     """A seat that has the nvfp4 profile open, and others to go to."""
 
-    def open_chat(first=None, beside=True, size=(80, 24), **others):
+    def open_chat(first=None, beside=True, size=(80, 24), broken=None, **others):
         loads = {"nvfp4": Load(script=first or Script(answer="four bits")), **others}
-        menu = FakeMenu(loads, beside)
+        menu = FakeMenu(loads, beside, broken or {})
         return seat(opener=menu.opener("nvfp4"), profiles=menu, size=size), loads
 
     return open_chat
@@ -56,6 +56,20 @@ async def test_the_menu_lists_every_profile_and_marks_the_loaded_one(chat):
         assert not isinstance(s.app.screen, ProfileScreen)
 
 
+async def test_a_profile_whose_own_file_does_not_read_says_what_to_mend(chat):
+    opening, _ = chat(size=(120, 36), broken={"mine": "mine.toml: 'title' is 3, expected text."})
+    async with opening as s:
+        await s.idle()
+        await s.pilot.press("f3")
+        await s.until(lambda: "mine" in s.text)
+        assert "faulty" in next(row for row in s.text.split("\n") if "mine" in row)
+        await s.pilot.press("end")
+        assert "'title' is 3, expected text." in s.text
+        await s.pilot.press("enter")
+        assert "its own file does not read" in s.text
+        assert profile_of(s) == "nvfp4"
+
+
 async def test_a_profile_whose_files_are_missing_says_what_to_do(chat):
     opening, _ = chat()
     async with opening as s:
@@ -66,7 +80,7 @@ async def test_a_profile_whose_files_are_missing_says_what_to_do(chat):
         assert "download" in s.text
         await s.pilot.press("enter")
         assert isinstance(s.app.screen, ProfileScreen)
-        assert "not here" in s.text
+        assert "its files are missing" in s.text
 
 
 async def test_choosing_one_goes_there_and_keeps_conversation_and_draft(chat):
