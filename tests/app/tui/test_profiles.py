@@ -130,7 +130,7 @@ def ahead_of(load):
 
 @pytest.mark.parametrize("beside", [True, False])
 async def test_the_new_model_reads_the_conversation_at_once_and_shows_how_far_it_is(chat, beside):
-    fp8 = Load(ahead={"ahead_steps": 4, "ahead_step_s": 0.15})
+    fp8 = Load(ahead={"ahead_steps": 4, "ahead_step_s": 0.25})
     opening, _ = chat(beside=beside, fp8=fp8, size=(110, 24))
     async with opening as s:
         await s.idle()
@@ -139,7 +139,7 @@ async def test_the_new_model_reads_the_conversation_at_once_and_shows_how_far_it
         await s.send("/profile fp8")
         await s.until(lambda: "reading the conversation again" in s.state)
         assert "profile fp8, is loaded." in " ".join(s.text.split())
-        await s.until(lambda: "of 12 tokens" in s.state)
+        await s.until(lambda: "· 0 of 12 tokens" in s.state)
         assert "Esc leaves it for your message" in s.state
         assert s.app.chat.phase == "idle"
         await s.until(lambda: s.state.strip().startswith("○ ready"))
