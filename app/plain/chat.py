@@ -7,6 +7,7 @@ from app.commands.sessions import store_of
 from app.interrupt import exit_on_end_signals
 from app.live import LiveSettings
 from app.opening import Opener, Plan, request_of
+from app.own_command import own_command
 from app.plain.answer import Outcome, stream_answer
 from app.plain.commands import act
 from app.plain.loading import load
@@ -96,7 +97,7 @@ def talk(state: PlainState, reader: Reader) -> int:
             return outcome.exit_code
         worst = worst or outcome.exit_code
     if state.session.messages and state.session.is_saved and state.settings.chat.save:
-        say(f"The conversation is kept: qwen38 chat --resume {state.session.id}")
+        say(f"The conversation is kept: {own_command()} chat --resume {state.session.id}")
     if not state.session.is_saved:
         session = state.session
         say(f"The conversation was not saved: {session.disk_problem} ({session.path}).")
