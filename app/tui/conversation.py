@@ -216,7 +216,7 @@ class Conversation:
         for notice in change.notices:
             self.notice(*notice)
         if change.is_back:
-            self.waiting.refuse(typed_text(self.waiting.take_queued()))
+            self.waiting.refuse_queued()
         elif self.info is not None:
             self._open.belong_to(self.info)
             self._send_queued()

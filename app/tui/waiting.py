@@ -1,5 +1,7 @@
 """Messages that wait: the one queued behind an answer, and what the engine would not begin with."""
 
+from app.slash import typed_text
+
 
 class Waiting:
     """Holds texts until somebody sends them or takes them back; loses none."""
@@ -21,6 +23,10 @@ class Waiting:
         """Take the queued message back."""
         text, self.queued, self.is_urgent = self.queued, "", False
         return text
+
+    def refuse_queued(self) -> None:
+        """Have the queued message go back to the person, unsent."""
+        self.refuse(typed_text(self.take_queued()))
 
     def refuse(self, text: str) -> None:
         """Keep a message, as it was typed, that cannot be answered; it may be empty."""
