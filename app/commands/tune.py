@@ -77,7 +77,7 @@ def _tune_tiles(settings: Settings, names: list[str], seconds: int, *, dry_run: 
     from engine.doctor import has_cuda
     from engine.tune import run as tuning
 
-    families = choose_families(names or None)
+    families = choose_families(names or None, [FAMILY])
     if not has_cuda():
         raise RequestError(
             "There is no CUDA device here, and tiles are measured on the GPU that they serve.",
