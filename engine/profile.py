@@ -101,9 +101,7 @@ class Profiles(Mapping[str, Profile]):
     @property
     def notices(self) -> tuple[str, ...]:
         """A sentence for each file that is left out."""
-        return tuple(
-            f"The profile '{name}' is left out. {error}" for name, error in self.faulty.items()
-        )
+        return tuple(f"A profile is left out. {error}" for error in self.faulty.values())
 
 
 def load_profiles(user_folder: Path | None = None) -> Profiles:

@@ -72,7 +72,7 @@ def test_a_file_that_does_not_read_stops_its_own_profile_only(tmp_path):
     profiles = load_profiles(tmp_path)
     assert set(profiles) == {*load_profiles(), "mine"}
     (notice,) = profiles.notices
-    assert re.match(r"The profile 'bad' is left out\. .*bad\.toml: .*Did you mean", notice)
+    assert re.match(r"A profile is left out\. .*bad\.toml: .*Did you mean", notice)
     assert get_profile("mine", profiles).title == "Mine"
     with pytest.raises(ProfileError, match=r"bad\.toml: there is no key 'drafting\.max_tokenz'"):
         get_profile("bad", profiles)

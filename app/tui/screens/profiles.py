@@ -136,7 +136,7 @@ class ProfileScreen(ModalScreen[str | None]):
         head = _row(self._look, HEADINGS, "", room, [self._look.dim] * 6)
         self._head.update(Text(" " * GUTTER_CELLS, end="").append_text(head))
         rows.clear_options()
-        rows.add_options(Option(self._line(one, room), id=_name(one)) for one in self._found)
+        rows.add_options(Option(self._line(one, room)) for one in self._found)
         names = [_name(one) for one in self._found]
         here = names.index(self._current) if self._current in names else 0
         if names:
@@ -213,7 +213,7 @@ class ProfileScreen(ModalScreen[str | None]):
         elif not one.is_here:
             self._say(f"its files are {files_word(one, '')}: see below what to do")
         else:
-            self.dismiss(event.option_id)
+            self.dismiss(_name(one))
 
     def action_look_down(self) -> None:
         """Scroll the text below the list."""

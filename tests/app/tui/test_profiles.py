@@ -45,7 +45,8 @@ async def test_the_menu_lists_every_profile_and_marks_the_loaded_one(chat):
 
 
 async def test_a_profile_whose_own_file_does_not_read_says_what_to_mend(chat):
-    opening, _ = chat(size=(120, 36), broken={"mine": "mine.toml: 'title' is 3, expected text."})
+    broken = {"fp8": "'fp8' stands twice.", "mine": "mine.toml: 'title' is 3, expected text."}
+    opening, _ = chat(size=(120, 36), broken=broken)
     async with opening as s:
         await s.idle()
         await s.pilot.press("f3")
