@@ -132,7 +132,7 @@ def test_a_profile_of_ones_own_names_its_folder(tmp_path, chosen):
 def test_what_does_not_read_is_in_the_menu_with_its_reason_and_without_a_rate(tmp_path, chosen):
     shipped = Path("profiles/demo.toml").read_text()
     (tmp_path / "profiles").mkdir()
-    (tmp_path / "profiles" / "faulty.toml").write_text(shipped.replace("title", "titel"))
+    (tmp_path / "profiles" / "faulty.toml").write_text(shipped.replace("title", "titles"))
     shutil.copytree("profiles/demo", tmp_path / "model")
     (tmp_path / "model" / "mtp.safetensors").write_bytes(b"cut")
     cut = shipped.replace('embedded = "demo"', f'folder = "{tmp_path / "model"}"')
