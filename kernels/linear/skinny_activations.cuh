@@ -1,6 +1,7 @@
 // Bring activations from bf16 in memory to operands in the order of the weight's loads.
 #pragma once
 
+#include "skinny_barriers.cuh"
 #include "skinny_problem.cuh"
 
 // The 8 bf16 that meet a lane's eight codes at `vector`: what a lane t holds of a step are 32 inputs, in
@@ -84,7 +85,7 @@ __device__ __forceinline__ void prepare_x(const Problem& p, uint4* shared_x, uns
       const unsigned whole = largest_of_row(most[r]);
       if (t == 0) atomicMax(shared_most + r * 8 + g, whole);
     }
-    __syncthreads();
+    meet_workers();
   }
 #pragma unroll
   for (int r = 0; r < ROW_BLOCKS; ++r) {

@@ -19,9 +19,9 @@
 #define GLOBAL 1
 
 // Compile-time choices. Of a tile and a problem, by `macros` of tile.py: FORMAT, ROW_BLOCKS (of 8
-// rows), LONGEST (steps of the longest slice), SPLITS, CREW, TILES (of 16 outputs, side by side),
-// STAGES, BUFFERS (for a team's sums: 1 or 2), SOURCE. Of a launch, by `cubin` of skinny_launch.py:
-// EPILOGUE, OUT_FP32, OVERLAP and, where the target has it, E2M1_CONVERTER.
+// rows), LONGEST (steps of the longest slice), SPLITS, CREW, FINISHERS, TILES (of 16 outputs, side by
+// side), STAGES, SOURCE. Of a launch, by `cubin` of skinny_launch.py: EPILOGUE, OUT_FP32, OVERLAP and,
+// where the target has it, E2M1_CONVERTER.
 
 __host__ __device__ constexpr int aligned(int bytes) { return (bytes + 127) / 128 * 128; }
 
@@ -40,15 +40,17 @@ constexpr int CODES_BYTES = TILES * TILE_BYTES;
 constexpr int STAGE_BYTES = CODES_BYTES + TILES * RUN_BYTES;
 constexpr int BLOCK_FLOATS = 128;  // sums of 16 outputs and 8 rows
 constexpr int WARP_FLOATS = TILES * ROW_BLOCKS * BLOCK_FLOATS;
-constexpr int THREADS = CREW * WARPS * 32;
-constexpr int BARRIER_BYTES = 1024;
+constexpr int WORKERS = CREW * WARPS;  // warps that multiply; FINISHERS more add their sums up
+constexpr int THREADS = (WORKERS + FINISHERS) * 32;
+constexpr int BARRIER_BYTES = 1536;
 constexpr int SHARED_X = LONGEST * ROW_BLOCKS * 4 * 32;  // vectors of a slice's activations
 constexpr int MOVED = (LONGEST * 4 + CREW - 1) / CREW;   // of its pieces of 32 inputs, those that one warp brings
 constexpr int GROUP_BLOCKS = TILES / PAIR * ROW_BLOCKS;  // of a group's results, 16 outputs x 8 rows
-constexpr int HOMED = (GROUP_BLOCKS + SPLITS - 1) / SPLITS;  // of those, at most, one rank of a cluster finishes
+constexpr int PLACES = (CREW * GROUP_BLOCKS + SPLITS - 1) / SPLITS;  // of all teams' blocks, those that one rank finishes
+constexpr int PART_FLOATS = PAIR * BLOCK_FLOATS;  // what one rank knows of a block
 constexpr int RINGS_BYTES = WARPS * STAGES * STAGE_BYTES;
-constexpr int EXCHANGED = SPLITS > 1 ? 2 * HOMED * SPLITS * PAIR * BLOCK_FLOATS : 0;
-constexpr int SUMS_BYTES = 4 * (BUFFERS * WARPS * WARP_FLOATS + EXCHANGED);
+constexpr int SUMS_BYTES = 4 * WARPS * WARP_FLOATS;
+constexpr int EXCHANGE_BYTES = SPLITS > 1 ? 4 * 2 * PLACES * SPLITS * PART_FLOATS : 0;
 
 // What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
 struct alignas(64) TensorMap {

@@ -31,11 +31,12 @@ CLUSTERS = (1, 2, 4, 8)
 ROW_SCALED = ("nvfp4", "e4m3_row")
 """Formats with one fp32 multiplier a row."""
 
-BARRIER_BYTES = 1024
+BARRIER_BYTES = 1536
 """Room for a block's barriers, which are 8 bytes each, ahead of all else."""
 
-MOST_CREW = 15
-"""Teams that may share a block: each meets at a barrier of its own, and one is the block's."""
+TEAM_BARRIERS = 4
+"""A team's barriers beside those of its rings: two for parts that come, one for sums that are
+stored, one for sums that have been read."""
 
 MOST_WARPS = 32
 """Warps that a block may have."""
@@ -59,8 +60,8 @@ class SkinnyTile:
         stages: steps of weight in flight for each warp, the one in use included; at least 2.
         source: where the activations stay between uses: in shared memory as operands, or in
             global memory, read and converted anew for each group of tiles.
-        buffers: places for the sums of a team's warps: with 1, warps wait until those of the
-            group before have been read.
+        finishers: warps of a block beside those that multiply, which add up what those have
+            summed; each serves as many teams as the others, or one less.
         most_rows: rows of one launch; a call of more takes two of at most 16.
     """
 
@@ -69,7 +70,7 @@ class SkinnyTile:
     tiles: int
     stages: int
     source: Source
-    buffers: int = 2
+    finishers: int
     most_rows: int = MAX_ROWS
 
     @property
@@ -78,9 +79,14 @@ class SkinnyTile:
         return SLICES // self.splits
 
     @property
+    def workers(self) -> int:
+        """Warps of a block that multiply."""
+        return self.crew * self.team_warps
+
+    @property
     def warps(self) -> int:
         """Warps of a block."""
-        return self.crew * self.team_warps
+        return self.workers + self.finishers
 
     def as_row(self) -> dict[str, Any]:
         """Return the fields as a row of a tile table."""
@@ -186,27 +192,26 @@ def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
     rows = _aligned(2 * slices * problem.row_blocks * BLOCK_ROWS * 4)
     activations = slices * longest * problem.row_blocks * STEP_X_BYTES
     ring = slices * tile.stages * tile.tiles * TILE_STEP_BYTES[problem.format]
-    blocks = -(-(tile.tiles // share) * problem.row_blocks // tile.splits) * tile.splits * share
-    exchanged = 2 * blocks if tile.splits > 1 else 0
-    partial = tile.buffers * slices * tile.tiles * problem.row_blocks
+    blocks = tile.crew * (tile.tiles // share) * problem.row_blocks
+    exchanged = 2 * -(-blocks // tile.splits) * tile.splits * share if tile.splits > 1 else 0
+    partial = slices * tile.tiles * problem.row_blocks
     held = most_tiles(tile, problem, num_sms)
     scale_rows = share * (-(-held // share * TILE_ROWS // STEP) + 1)
     scales = slices * longest * scale_rows * 4 if problem.format == "fp8_block" else 0
     row_scales = held * TILE_ROWS * 4 if problem.format in ROW_SCALED else 0
-    team = ring + BLOCK_BYTES * (partial + exchanged) + _aligned(scales + row_scales)
-    whole = BARRIER_BYTES + rows + tile.crew * team
+    team = ring + BLOCK_BYTES * partial + _aligned(scales + row_scales)
+    whole = BARRIER_BYTES + rows + BLOCK_BYTES * exchanged + tile.crew * team
     return whole + (activations if tile.source == "shared" else 0)
 
 
 def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_bytes: int) -> bool:
     """Say whether a launch is possible: its shared memory, and pairs not torn apart."""
     torn = problem.paired and tile.tiles % 2
-    # one for each of a team's two groups of sums in flight, one for each stage of a warp's ring
-    barriers = 8 * (2 * tile.crew + tile.warps * tile.stages)
-    possible = tile.splits in CLUSTERS and tile.stages >= 2 and tile.buffers in (1, 2)
+    barriers = 8 * (TEAM_BARRIERS * tile.crew + tile.workers * tile.stages)
+    possible = tile.splits in CLUSTERS and tile.stages >= 2 and tile.crew >= 1
     if torn or not possible or barriers > BARRIER_BYTES:
         return False
-    if not 1 <= tile.crew <= MOST_CREW or tile.warps > MOST_WARPS:
+    if not 1 <= tile.finishers <= tile.crew or tile.warps > MOST_WARPS:
         return False
     return shared_bytes(tile, problem, num_sms) <= max_shared_bytes
 
@@ -222,7 +227,7 @@ def macros(tile: SkinnyTile, problem: SkinnyProblem) -> Mapping[str, int]:
         "CREW": tile.crew,
         "TILES": tile.tiles,
         "STAGES": tile.stages,
-        "BUFFERS": tile.buffers,
+        "FINISHERS": tile.finishers,
         "SOURCE": SOURCES.index(tile.source),
     }
 

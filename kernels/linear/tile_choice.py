@@ -28,8 +28,11 @@ SPARK_SHAPES = ((1, 1, 2), (1, 1, 1), (2, 1, 2), (4, 1, 2))
 """No clusters where a block has room: 48 multiprocessors that read 5 GB/s each wait for memory
 whatever they do."""
 
-SWEPT = ((1, (1, 2, 3)), (2, (2, 3, 4, 5, 6)), (4, (4, 6, 8, 10, 11, 12)), (8, (4, 8, 10, 11, 12)))
-"""Splits, and the crews that are worth timing with them: mostly 8 to 24 warps a block."""
+SWEPT = (
+    (1, (1, 2, 3)), (2, (2, 3, 4, 5, 6)), (4, (4, 6, 8, 10, 11, 12)),
+    (8, (4, 8, 10, 11, 12, 16, 20, 22)),
+)  # fmt: skip
+"""Splits, and the crews that are worth timing with them: mostly 8 to 24 warps that multiply."""
 
 
 def defaults(
@@ -156,8 +159,8 @@ def _with_ring(
     splits, crew, wide = shape
     source = "shared" if hopper else "global"
     deepest = 4 if wide == 1 else 3
-    rings = ((deepest, 2), (deepest, 1), (2, 2), (2, 1))
-    tiles = (SkinnyTile(splits, crew, wide, stages, source, few) for stages, few in rings)
+    finishers = _finishers(crew)[0]
+    tiles = (SkinnyTile(splits, crew, wide, one, source, finishers) for one in (deepest, 2))
     return next((tile for tile in tiles if _serves(tile, problem, hopper)), None)
 
 
@@ -173,17 +176,23 @@ def _worth_timing(problem: SkinnyProblem, hopper: bool) -> list[SkinnyTile]:
     """List the tiles that fit and leave few warps idle, each with rings of two or three depths."""
     num_sms, _ = nominal_gpu(hopper)
     found = [
-        SkinnyTile(splits, crew, wide, depths[at], source, buffers)
+        SkinnyTile(splits, crew, wide, depths[at], source, finishers)
         for splits, crews in SWEPT
         for crew in crews
         for wide in (1, 2, 3, 4)
         for source in (("shared",) if hopper else ("global", "shared"))
-        for buffers in ((1, 2) if problem.rows > ROW_CLASSES[0] else (2,))
-        if (depths := _depths(SkinnyTile(splits, crew, wide, 2, source, buffers), problem, hopper))
+        for finishers in _finishers(crew)
+        if (depths := _depths(SkinnyTile(splits, crew, wide, 2, source, finishers), problem, hopper))
         for at in sorted({min(1, len(depths) - 1), len(depths) // 2, len(depths) - 1})
     ]
     most = max((_busy(tile, problem, num_sms) for tile in found), default=0.0)
     return [tile for tile in found if _busy(tile, problem, num_sms) >= 0.8 * most]
+
+
+def _finishers(crew: int) -> tuple[int, ...]:
+    """Return how many finishers are worth timing, those of a default first."""
+    each, half, quarter = crew, -(-crew // 2), -(-crew // 4)
+    return tuple(dict.fromkeys((each, half) if crew <= 6 else (half, quarter)))
 
 
 def _depths(tile: SkinnyTile, problem: SkinnyProblem, hopper: bool) -> list[int]:
