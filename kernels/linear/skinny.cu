@@ -15,7 +15,7 @@
 // A team is a warp for each slice, spread over the SPLITS blocks of a cluster, and computes tiles of
 // its own. CREW teams share a cluster, so that all read the same activations in shared memory; they
 // meet nowhere else. A warp has a ring of its own there, filled by the copy engine: one stage is one
-// step of the TILES tiles of a group. What a group's warps have summed up is finished by warps apart.
+// step of the TILES tiles of a group. skinny_finish.cuh says who adds up what a group's warps have summed.
 
 #include "skinny_activations.cuh"
 #include "skinny_barriers.cuh"
@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
     if constexpr (OVERLAP) wait_for_predecessor();
     if constexpr (SPLITS > 1) wait_for_cluster();
-    finish(p, block, index - WORKERS, lane);
+    if constexpr (FINISHERS > 0) finish_groups(p, block, index - WORKERS, lane);
     return;
   }
 
@@ -68,21 +68,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   __syncwarp();
   if constexpr (SPLITS > 1) arrive_at_cluster();
 
-  // The stage to fill and the one to use, addresses all along: arithmetic here costs time in every step.
+  // The stage to use and then to fill anew, addresses all along: arithmetic here costs time in every step.
   Cursor next = {first, begin};
-  Slot into = {ring, filled}, use = {ring, filled};
+  Slot stage = {ring, filled};
   auto fetch = [&]() {
     if (next.tile < last && begin < end) {
-      if (elected()) fetch_stage(p, codes, runs, next, into);
+      if (elected()) fetch_stage(p, codes, runs, next, stage);
       if (++next.step == end) {
         next.step = begin;
         next.tile += TILES;
       }
     }
-    into.advance(ring, filled);
+    return stage.advance(ring, filled);
   };
 #pragma unroll
-  for (int i = 0; i < STAGES - 1; ++i) fetch();
+  for (int i = 0; i < STAGES; ++i) fetch();
   if constexpr (ROW_SCALED) {
     for (int i = warp * 32 + lane; i < (last - first) * 16; i += WARPS * 32) {
       const int n = weight_tile(p, first + i / 16) * 16 + i % 16;
@@ -125,24 +125,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
 #pragma unroll 1
     for (int step = begin; step < end; ++step) {
-      __syncwarp();  // all lanes have read the stage before this one, which is filled anew
-      fetch();
-      wait(use.barrier, phase);
-      const unsigned stage = use.at + lane * 16;
+      wait(stage.barrier, phase);
+      const unsigned at = stage.at + lane * 16;
       float block_scale[TILES];
       if constexpr (FORMAT == FP8_BLOCK) {
 #pragma unroll
         for (int j = 0; j < TILES; ++j) {
-          const int half = j % PAIR, at = weight_tile(p, base + j) / 8 - weight_tile(p, first + half) / 8;
-          const int within = min(at, scale_rows - 1);  // tiles beyond the team's are computed, not used
+          const int half = j % PAIR, row = weight_tile(p, base + j) / 8 - weight_tile(p, first + half) / 8;
+          const int within = min(row, scale_rows - 1);  // tiles beyond the team's are computed, not used
           block_scale[j] = block_scales[(half * scale_rows + within) * LONGEST + step - begin];
         }
       }
       const Activations x = {p, shared_x + (step - begin) * ROW_BLOCKS * 4 * 32, step, factor};
 #pragma unroll
-      for (int j = 0; j + 1 < TILES; j += 2) accumulate<2>(sum, stage, j, block_scale, lane, x);
-      if constexpr (TILES % 2 == 1) accumulate<1>(sum, stage, TILES - 1, block_scale, lane, x);
-      phase ^= use.advance(ring, filled);
+      for (int j = 0; j + 1 < TILES; j += 2) accumulate<2>(sum, at, j, block_scale, lane, x);
+      if constexpr (TILES % 2 == 1) accumulate<1>(sum, at, TILES - 1, block_scale, lane, x);
+      __syncwarp();  // all lanes have read it
+      phase ^= fetch();
     }
 
     if (group > 0) wait(team.read, (group - 1) & 1);  // there is one place for a group's sums
@@ -158,5 +157,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
     __syncwarp();
     if (elected()) arrive(team.stored);
+    if (base + TILES >= last) finish_last(p, block, team, group, warp, lane);
   }
 }

@@ -1,11 +1,12 @@
-// Finish groups: warps that do nothing else add up what the multiplying warps stored, and write it.
+// Finish groups: add up what the warps of a team have stored, send it where it is at home, write it.
 //
-// So a multiplying warp stores its sums and goes on; its ring never stands still. One finisher serves
-// the teams `finisher`, `finisher` + FINISHERS, ... of its block.
+// A team's last group is finished by the warps that multiplied. Groups before it are finished by warps
+// that do nothing else, so that those which multiply go on and their rings never stand still; finisher i
+// serves the teams i, i + FINISHERS, ... of its block. Where no team has more than one group there are none.
 //
 // Blocks of 16 outputs x 8 rows have a home each among the ranks of a cluster, to which all ranks
-// send their part. Two places do: who sends group i + 2 has finished i + 1, which all had sent, and who
-// had sent that had finished i.
+// send their part. Two places do: who sends group i + 2 has seen all parts of i + 1 arrive, and who had
+// sent one of those had finished i.
 #pragma once
 
 #include "skinny_barriers.cuh"
@@ -22,19 +23,22 @@ struct Home {
 };
 
 __device__ __forceinline__ int place(const Team& team, int group, int at) {
-  return (group & 1) * PLACES + (team.member * GROUP_BLOCKS + at) / SPLITS;
+  return (FINISHERS > 0 ? group & 1 : 0) * PLACES + (team.member * GROUP_BLOCKS + at) / SPLITS;
 }
 
-// Add the sums of this block's warps; write the results, or send them to their homes.
-__device__ __forceinline__ void add_warps(const Problem& p, const Block& block, const Team& team, int group, int lane) {
+// Add the sums of this block's warps; write the results, or send them to their homes. Of MANY warps that
+// do so together this is the `one`-th.
+template <int MANY>
+__device__ __forceinline__ void add_warps(const Problem& p, const Block& block, const Team& team, int group, int one,
+                                          int lane) {
   const int base = team.first + group * TILES;
   wait(team.stored, group & 1);
   if constexpr (SPLITS > 1) {
     const int bytes = Home(team, block.rank).count * SPLITS * PART_FLOATS * 4;
-    if (lane < SPLITS) tell(team.exchanged + 8 * (group & 1), lane, block.rank, bytes);
+    if (one == 0 && lane < SPLITS) tell(team.exchanged + 8 * (group & 1), lane, block.rank, bytes);
   }
 #pragma unroll 1
-  for (int at = 0; at < GROUP_BLOCKS; ++at) {
+  for (int at = one; at < GROUP_BLOCKS; at += MANY) {
     const int tile = at / ROW_BLOCKS * PAIR, rows = at % ROW_BLOCKS;
     float4 sum[PAIR];
 #pragma unroll
@@ -50,16 +54,21 @@ __device__ __forceinline__ void add_warps(const Problem& p, const Block& block, 
       if (base + tile < team.last) write_block(p, team.scales + (base - team.first + tile) * 16, base + tile, rows, lane, sum);
     }
   }
-  __syncwarp();
-  if (lane == 0) arrive(team.read);
+}
+
+// Wait until all ranks have sent their parts of a group.
+__device__ __forceinline__ void wait_for_ranks(const Team& team, int group) {
+  wait(team.exchanged + 8 * (group & 1), group >> 1 & 1);
 }
 
 // Add the parts of all ranks, and write the blocks that are at home here.
-__device__ __forceinline__ void add_ranks(const Problem& p, const Block& block, const Team& team, int group, int lane) {
+template <int MANY>
+__device__ __forceinline__ void add_ranks(const Problem& p, const Block& block, const Team& team, int group, int one,
+                                          int lane) {
   const int base = team.first + group * TILES;
-  wait(team.exchanged + 8 * (group & 1), group >> 1 & 1);
+  wait_for_ranks(team, group);
 #pragma unroll 1
-  for (int at = Home(team, block.rank).first; at < GROUP_BLOCKS; at += SPLITS) {
+  for (int at = Home(team, block.rank).first + one * SPLITS; at < GROUP_BLOCKS; at += MANY * SPLITS) {
     const int tile = at / ROW_BLOCKS * PAIR, rows = at % ROW_BLOCKS;
     const float* const parts = block.exchange() + place(team, group, at) * SPLITS * PART_FLOATS + lane * 4;
     float4 sum[PAIR];
@@ -69,7 +78,8 @@ __device__ __forceinline__ void add_ranks(const Problem& p, const Block& block, 
   }
 }
 
-__device__ __forceinline__ void finish(const Problem& p, const Block& block, int finisher, int lane) {
+// What a finisher does: all groups of its teams but the last.
+__device__ __forceinline__ void finish_groups(const Problem& p, const Block& block, int finisher, int lane) {
   bool left = true;
 #pragma unroll 1
   for (int group = 0; left; ++group) {
@@ -77,16 +87,28 @@ __device__ __forceinline__ void finish(const Problem& p, const Block& block, int
 #pragma unroll 1
     for (int member = finisher; member < CREW; member += FINISHERS) {
       const Team team(p, block, member);
-      if (team.first + group * TILES >= team.last) continue;
+      if (team.first + (group + 1) * TILES >= team.last) continue;
       left = true;
-      add_warps(p, block, team, group, lane);
+      add_warps<1>(p, block, team, group, 0, lane);
+      __syncwarp();
+      if (lane == 0) arrive(team.read);
     }
     if constexpr (SPLITS > 1) {
 #pragma unroll 1
       for (int member = finisher; member < CREW; member += FINISHERS) {
         const Team team(p, block, member);
-        if (team.first + group * TILES < team.last) add_ranks(p, block, team, group, lane);
+        if (team.first + (group + 1) * TILES < team.last) add_ranks<1>(p, block, team, group, 0, lane);
       }
     }
   }
+}
+
+// What the multiplying warps of a team do when they have stored their last sums.
+__device__ __forceinline__ void finish_last(const Problem& p, const Block& block, const Team& team, int group, int warp,
+                                            int lane) {
+  if constexpr (SPLITS > 1) {
+    if (group > 0) wait_for_ranks(team, group - 1);
+  }
+  add_warps<WARPS>(p, block, team, group, warp, lane);
+  if constexpr (SPLITS > 1) add_ranks<WARPS>(p, block, team, group, warp, lane);
 }

@@ -40,7 +40,7 @@ constexpr int CODES_BYTES = TILES * TILE_BYTES;
 constexpr int STAGE_BYTES = CODES_BYTES + TILES * RUN_BYTES;
 constexpr int BLOCK_FLOATS = 128;  // sums of 16 outputs and 8 rows
 constexpr int WARP_FLOATS = TILES * ROW_BLOCKS * BLOCK_FLOATS;
-constexpr int WORKERS = CREW * WARPS;  // warps that multiply; FINISHERS more add their sums up
+constexpr int WORKERS = CREW * WARPS;  // warps that multiply; FINISHERS more finish their groups
 constexpr int THREADS = (WORKERS + FINISHERS) * 32;
 constexpr int BARRIER_BYTES = 1536;
 constexpr int SHARED_X = LONGEST * ROW_BLOCKS * 4 * 32;  // vectors of a slice's activations
@@ -50,7 +50,8 @@ constexpr int PLACES = (CREW * GROUP_BLOCKS + SPLITS - 1) / SPLITS;  // of all t
 constexpr int PART_FLOATS = PAIR * BLOCK_FLOATS;  // what one rank knows of a block
 constexpr int RINGS_BYTES = WARPS * STAGES * STAGE_BYTES;
 constexpr int SUMS_BYTES = 4 * WARPS * WARP_FLOATS;
-constexpr int EXCHANGE_BYTES = SPLITS > 1 ? 4 * 2 * PLACES * SPLITS * PART_FLOATS : 0;
+constexpr int EXCHANGES = SPLITS == 1 ? 0 : FINISHERS > 0 ? 2 : 1;  // groups whose parts may be under way
+constexpr int EXCHANGE_BYTES = 4 * EXCHANGES * PLACES * SPLITS * PART_FLOATS;
 
 // What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
 struct alignas(64) TensorMap {

@@ -60,8 +60,8 @@ class SkinnyTile:
         stages: steps of weight in flight for each warp, the one in use included; at least 2.
         source: where the activations stay between uses: in shared memory as operands, or in
             global memory, read and converted anew for each group of tiles.
-        finishers: warps of a block beside those that multiply, which add up what those have
-            summed; each serves as many teams as the others, or one less.
+        finishers: warps of a block beside those that multiply, which finish all groups but the last
+            of their teams; 0 where no team has more than one.
         most_rows: rows of one launch; a call of more takes two of at most 16.
     """
 
@@ -193,7 +193,8 @@ def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
     activations = slices * longest * problem.row_blocks * STEP_X_BYTES
     ring = slices * tile.stages * tile.tiles * TILE_STEP_BYTES[problem.format]
     blocks = tile.crew * (tile.tiles // share) * problem.row_blocks
-    exchanged = 2 * -(-blocks // tile.splits) * tile.splits * share if tile.splits > 1 else 0
+    groups = 0 if tile.splits == 1 else 2 if tile.finishers else 1
+    exchanged = groups * -(-blocks // tile.splits) * tile.splits * share
     partial = slices * tile.tiles * problem.row_blocks
     held = most_tiles(tile, problem, num_sms)
     scale_rows = share * (-(-held // share * TILE_ROWS // STEP) + 1)
@@ -211,7 +212,9 @@ def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_byte
     possible = tile.splits in CLUSTERS and tile.stages >= 2 and tile.crew >= 1
     if torn or not possible or barriers > BARRIER_BYTES:
         return False
-    if not 1 <= tile.finishers <= tile.crew or tile.warps > MOST_WARPS:
+    if not 0 <= tile.finishers <= tile.crew or tile.warps > MOST_WARPS:
+        return False
+    if tile.finishers == 0 and most_tiles(tile, problem, num_sms) > tile.tiles:
         return False
     return shared_bytes(tile, problem, num_sms) <= max_shared_bytes
 

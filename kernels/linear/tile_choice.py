@@ -159,8 +159,11 @@ def _with_ring(
     splits, crew, wide = shape
     source = "shared" if hopper else "global"
     deepest = 4 if wide == 1 else 3
-    finishers = _finishers(crew)[0]
-    tiles = (SkinnyTile(splits, crew, wide, one, source, finishers) for one in (deepest, 2))
+    tiles = (
+        SkinnyTile(splits, crew, wide, one, source, finishers)
+        for finishers in (0, *_finishers(crew))
+        for one in (deepest, 2)
+    )
     return next((tile for tile in tiles if _serves(tile, problem, hopper)), None)
 
 
@@ -181,7 +184,7 @@ def _worth_timing(problem: SkinnyProblem, hopper: bool) -> list[SkinnyTile]:
         for crew in crews
         for wide in (1, 2, 3, 4)
         for source in (("shared",) if hopper else ("global", "shared"))
-        for finishers in _finishers(crew)
+        for finishers in (0, *_finishers(crew))
         if (depths := _depths(SkinnyTile(splits, crew, wide, 2, source, finishers), problem, hopper))
         for at in sorted({min(1, len(depths) - 1), len(depths) // 2, len(depths) - 1})
     ]
@@ -190,9 +193,9 @@ def _worth_timing(problem: SkinnyProblem, hopper: bool) -> list[SkinnyTile]:
 
 
 def _finishers(crew: int) -> tuple[int, ...]:
-    """Return how many finishers are worth timing, those of a default first."""
+    """Return how many finishers are worth timing where teams have several groups, a default first."""
     each, half, quarter = crew, -(-crew // 2), -(-crew // 4)
-    return tuple(dict.fromkeys((each, half) if crew <= 6 else (half, quarter)))
+    return (each,) if crew == 1 else (each, half) if crew <= 6 else (half, quarter)
 
 
 def _depths(tile: SkinnyTile, problem: SkinnyProblem, hopper: bool) -> list[int]:
