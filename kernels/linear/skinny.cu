@@ -68,21 +68,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   __syncwarp();
   if constexpr (SPLITS > 1) arrive_at_cluster();
 
-  // The stage to use and then to fill anew, addresses all along: arithmetic here costs time in every step.
+  // The stage to fill and the one to use, addresses all along: arithmetic here costs time in every step.
   Cursor next = {first, begin};
-  Slot stage = {ring, filled};
+  Slot into = {ring, filled}, use = {ring, filled};
   auto fetch = [&]() {
     if (next.tile < last && begin < end) {
-      if (elected()) fetch_stage(p, codes, runs, next, stage);
+      if (elected()) fetch_stage(p, codes, runs, next, into);
       if (++next.step == end) {
         next.step = begin;
         next.tile += TILES;
       }
     }
-    return stage.advance(ring, filled);
+    into.advance(ring, filled);
   };
 #pragma unroll
-  for (int i = 0; i < STAGES; ++i) fetch();
+  for (int i = 0; i < STAGES - 1; ++i) fetch();
   if constexpr (ROW_SCALED) {
     for (int i = warp * 32 + lane; i < (last - first) * 16; i += WARPS * 32) {
       const int n = weight_tile(p, first + i / 16) * 16 + i % 16;
@@ -125,8 +125,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
 #pragma unroll 1
     for (int step = begin; step < end; ++step) {
-      wait(stage.barrier, phase);
-      const unsigned at = stage.at + lane * 16;
+      __syncwarp();  // all lanes have read the stage before this one, which is filled anew
+      fetch();
+      wait(use.barrier, phase);
+      const unsigned at = use.at + lane * 16;
       float block_scale[TILES];
       if constexpr (FORMAT == FP8_BLOCK) {
 #pragma unroll
@@ -140,8 +142,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
       for (int j = 0; j + 1 < TILES; j += 2) accumulate<2>(sum, at, j, block_scale, lane, x);
       if constexpr (TILES % 2 == 1) accumulate<1>(sum, at, TILES - 1, block_scale, lane, x);
-      __syncwarp();  // all lanes have read it
-      phase ^= fetch();
+      phase ^= use.advance(ring, filled);
     }
 
     if (group > 0) wait(team.read, (group - 1) & 1);  // there is one place for a group's sums
