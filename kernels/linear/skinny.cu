@@ -151,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       for (int r = 0; r < ROW_BLOCKS; ++r)
         for (int half = 0; half < 2; ++half) {
           const float2 factors = *reinterpret_cast<const float2*>(unscale + r * 8 + 2 * t);
-          float* const place = team.sums + warp * WARP_FLOATS + place_of_pair(j * ROW_BLOCKS + r, 2 * t, g + half * 8);
+          float* const place = team.sums + warp * SUMS_STRIDE + place_of_pair(j * ROW_BLOCKS + r, 2 * t, g + half * 8);
           *reinterpret_cast<float2*>(place) =
               make_float2(__fmul_rn(sum[j][r][2 * half], factors.x),
                           __fmul_rn(sum[j][r][2 * half + 1], factors.y));
@@ -159,5 +159,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncwarp();
     if (elected()) arrive(team.stored);
     if (base + TILES >= last) finish_last(p, block, team, group, warp, lane);
+  }
+  if constexpr (OVERLAID) {
+    if (first >= last) meet_cluster();
   }
 }

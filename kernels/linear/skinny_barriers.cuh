@@ -56,6 +56,12 @@ __device__ __forceinline__ void wait_for_cluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+// What this block has read is read before what others do behind this.
+__device__ __forceinline__ void meet_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  wait_for_cluster();
+}
+
 // Let the next kernel of the stream start, and read nothing of the one before until it has ended.
 __device__ __forceinline__ void wait_for_predecessor() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

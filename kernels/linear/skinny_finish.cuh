@@ -106,9 +106,10 @@ __device__ __forceinline__ void finish_groups(const Problem& p, const Block& blo
 // What the multiplying warps of a team do when they have stored their last sums.
 __device__ __forceinline__ void finish_last(const Problem& p, const Block& block, const Team& team, int group, int warp,
                                             int lane) {
-  if constexpr (SPLITS > 1) {
+  if constexpr (FINISHERS > 0 && SPLITS > 1) {
     if (group > 0) wait_for_ranks(team, group - 1);
   }
+  if constexpr (OVERLAID) meet_cluster();
   add_warps<WARPS>(p, block, team, group, warp, lane);
   if constexpr (SPLITS > 1) add_ranks<WARPS>(p, block, team, group, warp, lane);
 }

@@ -42,16 +42,21 @@ constexpr int BLOCK_FLOATS = 128;  // sums of 16 outputs and 8 rows
 constexpr int WARP_FLOATS = TILES * ROW_BLOCKS * BLOCK_FLOATS;
 constexpr int WORKERS = CREW * WARPS;  // warps that multiply; FINISHERS more finish their groups
 constexpr int THREADS = (WORKERS + FINISHERS) * 32;
-constexpr int BARRIER_BYTES = 1536;
+constexpr int TEAM_BARRIERS = 4;  // beside those of its rings
+constexpr int BARRIER_BYTES = aligned(8 * (CREW * TEAM_BARRIERS + WORKERS * STAGES));
 constexpr int SHARED_X = LONGEST * ROW_BLOCKS * 4 * 32;  // vectors of a slice's activations
 constexpr int MOVED = (LONGEST * 4 + CREW - 1) / CREW;   // of its pieces of 32 inputs, those that one warp brings
 constexpr int GROUP_BLOCKS = TILES / PAIR * ROW_BLOCKS;  // of a group's results, 16 outputs x 8 rows
 constexpr int PLACES = (CREW * GROUP_BLOCKS + SPLITS - 1) / SPLITS;  // of all teams' blocks, those that one rank finishes
 constexpr int PART_FLOATS = PAIR * BLOCK_FLOATS;  // what one rank knows of a block
 constexpr int RINGS_BYTES = WARPS * STAGES * STAGE_BYTES;
-constexpr int SUMS_BYTES = 4 * WARPS * WARP_FLOATS;
+// Where teams have one group each, many rows leave no room for sums beside all else: those of a warp then
+// lie where its ring was, and what ranks send each other where the activations were.
+constexpr bool OVERLAID = FINISHERS == 0 && SPLITS > 1 && SOURCE == SHARED && ROW_BLOCKS > 2;
+constexpr int SUMS_STRIDE = OVERLAID ? STAGES * STAGE_BYTES / 4 : WARP_FLOATS;  // from one warp's to the next's
+constexpr int SUMS_BYTES = OVERLAID ? 0 : 4 * WARPS * WARP_FLOATS;
 constexpr int EXCHANGES = SPLITS == 1 ? 0 : FINISHERS > 0 ? 2 : 1;  // groups whose parts may be under way
-constexpr int EXCHANGE_BYTES = 4 * EXCHANGES * PLACES * SPLITS * PART_FLOATS;
+constexpr int EXCHANGE_BYTES = OVERLAID ? 0 : 4 * EXCHANGES * PLACES * SPLITS * PART_FLOATS;
 
 // What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
 struct alignas(64) TensorMap {

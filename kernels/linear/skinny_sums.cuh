@@ -47,7 +47,7 @@ __device__ __forceinline__ float4 tree_sum(const float* first, int stride) {
 
 __device__ __forceinline__ float4 sum_of_warps(const float* partial, int block, int lane) {
   const int output = lane >> 1, half = (lane & 1) ^ (output >> 3);
-  const float4 sum = tree_sum<WARPS>(partial + block * BLOCK_FLOATS + output * 8 + half * 4, WARP_FLOATS);
+  const float4 sum = tree_sum<WARPS>(partial + block * BLOCK_FLOATS + output * 8 + half * 4, SUMS_STRIDE);
   return output >> 2 & 1 ? make_float4(sum.z, sum.w, sum.x, sum.y) : sum;
 }
 

@@ -3,8 +3,8 @@
 
 #include "skinny_problem.cuh"
 
-// barriers | activations | their largest | factors | exchange | for each team:
-//   rings | a group's sums of all warps | row or block scales
+// barriers | activations | their largest | factors | what ranks send | and of each team: rings | a group's
+// sums of all warps | row or block scales
 struct Block {
   unsigned char* shared;
   int rank;
@@ -25,8 +25,11 @@ struct Block {
   __device__ __forceinline__ float* factors(int warp) const {
     return reinterpret_cast<float*>(rows()) + (WARPS + warp) * ROW_BLOCKS * 8;
   }
+  __device__ __forceinline__ unsigned char* teams() const {
+    return rows() + aligned(2 * WARPS * ROW_BLOCKS * 8 * 4);
+  }
   __device__ __forceinline__ float* exchange() const {
-    return reinterpret_cast<float*>(rows() + aligned(2 * WARPS * ROW_BLOCKS * 8 * 4));
+    return OVERLAID ? reinterpret_cast<float*>(shared + BARRIER_BYTES) : reinterpret_cast<float*>(teams());
   }
 };
 
@@ -43,17 +46,17 @@ struct Team {
     const unsigned team = blockIdx.x / SPLITS * CREW + member;
     first = static_cast<int>(team * block.pairs / p.teams) * PAIR;
     last = static_cast<int>((team + 1) * block.pairs / p.teams) * PAIR;
-    const int most = (block.pairs + p.teams - 1) / p.teams * PAIR;  // tiles of a team
-    scale_rows = (most / PAIR * 16 + 127) / 128 + 1;
-    const int scale_floats = ROW_SCALED ? most * 16 : FORMAT == FP8_BLOCK ? WARPS * LONGEST * PAIR * scale_rows : 0;
+    const int most = (block.pairs + p.teams - 1) / p.teams;  // tiles of a team, or pairs of them
+    scale_rows = (most + 6) / 8 + 1;
+    const int scale_floats = ROW_SCALED ? most * PAIR * 16 : FORMAT == FP8_BLOCK ? WARPS * LONGEST * PAIR * scale_rows : 0;
     const unsigned barriers = shared_address(block.shared);
-    exchanged = barriers + member * 32;
+    exchanged = barriers + member * 8 * TEAM_BARRIERS;
     stored = exchanged + 16;
     read = exchanged + 24;
-    filled = barriers + CREW * 32 + member * WARPS * STAGES * 8;
-    rings = reinterpret_cast<unsigned char*>(block.exchange()) + EXCHANGE_BYTES +
-            member * (RINGS_BYTES + SUMS_BYTES + aligned(4 * scale_floats));
-    sums = reinterpret_cast<float*>(rings + RINGS_BYTES);
-    scales = reinterpret_cast<float*>(rings + RINGS_BYTES + SUMS_BYTES);
+    filled = barriers + 8 * (CREW * TEAM_BARRIERS + member * WARPS * STAGES);
+    unsigned char* const teams = block.teams() + EXCHANGE_BYTES;
+    rings = teams + member * RINGS_BYTES;
+    sums = reinterpret_cast<float*>(OVERLAID ? rings : teams + CREW * RINGS_BYTES + member * SUMS_BYTES);
+    scales = reinterpret_cast<float*>(teams + CREW * (RINGS_BYTES + SUMS_BYTES)) + member * scale_floats;
   }
 };

@@ -31,9 +31,6 @@ CLUSTERS = (1, 2, 4, 8)
 ROW_SCALED = ("nvfp4", "e4m3_row")
 """Formats with one fp32 multiplier a row."""
 
-BARRIER_BYTES = 1536
-"""Room for a block's barriers, which are 8 bytes each, ahead of all else."""
-
 TEAM_BARRIERS = 4
 """A team's barriers beside those of its rings: two for parts that come, one for sums that are
 stored, one for sums that have been read."""
@@ -70,7 +67,7 @@ class SkinnyTile:
     tiles: int
     stages: int
     source: Source
-    finishers: int
+    finishers: int = 1
     most_rows: int = MAX_ROWS
 
     @property
@@ -187,34 +184,65 @@ def most_tiles(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
 
 
 def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
-    """Return the dynamic shared memory of a block, as skinny.cu lays it out."""
+    """Return the dynamic shared memory of a block, as skinny_team.cuh lays it out."""
     slices, longest, share = tile.team_warps, problem.longest_slice, problem.share
+    barriers = _aligned(8 * (tile.crew * TEAM_BARRIERS + tile.workers * tile.stages))
     rows = _aligned(2 * slices * problem.row_blocks * BLOCK_ROWS * 4)
-    activations = slices * longest * problem.row_blocks * STEP_X_BYTES
-    ring = slices * tile.stages * tile.tiles * TILE_STEP_BYTES[problem.format]
-    blocks = tile.crew * (tile.tiles // share) * problem.row_blocks
+    held = most_tiles(tile, problem, num_sms) // share
+    scale_rows = (held + 6) // 8 + 1
+    scales = slices * longest * share * scale_rows * 4 if problem.format == "fp8_block" else 0
+    row_scales = held * share * TILE_ROWS * 4 if problem.format in ROW_SCALED else 0
+    rings = tile.workers * _ring_bytes(tile, problem)
+    whole = barriers + rows + rings + tile.crew * (scales + row_scales)
+    if tile.source == "shared":
+        whole += _activation_bytes(tile, problem)
+    if not _overlaid(tile, problem):
+        whole += tile.workers * _sums_bytes(tile, problem) + _exchange_bytes(tile, problem)
+    return whole
+
+
+def _ring_bytes(tile: SkinnyTile, problem: SkinnyProblem) -> int:
+    """Return the ring of one warp."""
+    return tile.stages * tile.tiles * TILE_STEP_BYTES[problem.format]
+
+
+def _sums_bytes(tile: SkinnyTile, problem: SkinnyProblem) -> int:
+    """Return the sums of a group of one warp."""
+    return BLOCK_BYTES * tile.tiles * problem.row_blocks
+
+
+def _activation_bytes(tile: SkinnyTile, problem: SkinnyProblem) -> int:
+    """Return the activations that a block shares."""
+    return tile.team_warps * problem.longest_slice * problem.row_blocks * STEP_X_BYTES
+
+
+def _exchange_bytes(tile: SkinnyTile, problem: SkinnyProblem) -> int:
+    """Return the parts that the ranks of a cluster send to one of them."""
+    blocks = tile.crew * (tile.tiles // problem.share) * problem.row_blocks
     groups = 0 if tile.splits == 1 else 2 if tile.finishers else 1
-    exchanged = groups * -(-blocks // tile.splits) * tile.splits * share
-    partial = slices * tile.tiles * problem.row_blocks
-    held = most_tiles(tile, problem, num_sms)
-    scale_rows = share * (-(-held // share * TILE_ROWS // STEP) + 1)
-    scales = slices * longest * scale_rows * 4 if problem.format == "fp8_block" else 0
-    row_scales = held * TILE_ROWS * 4 if problem.format in ROW_SCALED else 0
-    team = ring + BLOCK_BYTES * partial + _aligned(scales + row_scales)
-    whole = BARRIER_BYTES + rows + BLOCK_BYTES * exchanged + tile.crew * team
-    return whole + (activations if tile.source == "shared" else 0)
+    return groups * -(-blocks // tile.splits) * tile.splits * problem.share * BLOCK_BYTES
+
+
+def _overlaid(tile: SkinnyTile, problem: SkinnyProblem) -> bool:
+    """Say whether sums and parts take the places of rings and activations."""
+    shared = tile.splits > 1 and tile.source == "shared"
+    return shared and tile.finishers == 0 and problem.row_blocks > 2
 
 
 def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_bytes: int) -> bool:
     """Say whether a launch is possible: its shared memory, and pairs not torn apart."""
     torn = problem.paired and tile.tiles % 2
-    barriers = 8 * (TEAM_BARRIERS * tile.crew + tile.workers * tile.stages)
     possible = tile.splits in CLUSTERS and tile.stages >= 2 and tile.crew >= 1
-    if torn or not possible or barriers > BARRIER_BYTES:
+    if torn or not possible:
         return False
     if not 0 <= tile.finishers <= tile.crew or tile.warps > MOST_WARPS:
         return False
     if tile.finishers == 0 and most_tiles(tile, problem, num_sms) > tile.tiles:
+        return False
+    if _overlaid(tile, problem) and (
+        _sums_bytes(tile, problem) > _ring_bytes(tile, problem)
+        or _exchange_bytes(tile, problem) > _activation_bytes(tile, problem)
+    ):
         return False
     return shared_bytes(tile, problem, num_sms) <= max_shared_bytes
 
