@@ -19,6 +19,7 @@
 
 #include "skinny_activations.cuh"
 #include "skinny_barriers.cuh"
+#include "skinny_operands.cuh"
 #include "skinny_ring.cuh"
 #include "skinny_step.cuh"
 #include "skinny_sums.cuh"
@@ -63,9 +64,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   float* const block_scales = row_scales + warp * LONGEST * PAIR * scale_rows;
   const unsigned exchanged = shared_address(shared) + member * 16;  // a barrier for each of two groups
   const unsigned filled = shared_address(shared) + CREW * 16 + (member * WARPS + warp) * STAGES * 8;
+  const unsigned brought = shared_address(shared) + BARRIER_BYTES - (WARPS - warp) * 8;  // a slice's operands
 
   if (lane == 0) {
     for (int i = 0; i < STAGES; ++i) set_up_barrier(filled + 8 * i, 1);
+    if (member == 0) set_up_barrier(brought, 1);
     if (warp == 0) {
       for (int i = 0; i < 2; ++i) set_up_barrier(exchanged + 8 * i, SPLITS);
     }
@@ -113,7 +116,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
   // What undoes a row's factor waits in shared memory until the row's sums are written.
   float factor[ROW_BLOCKS];  // of this lane's activation row g in each block
-  prepare_x(p, shared_x, shared_most, begin, end, member, lane, factor);
+  if (!bring_operands(p, shared_x, begin, end, member, lane, brought, factor))
+    prepare_x(p, shared_x, shared_most, begin, end, member, lane, factor);
   if (member == 0 && t == 0) {
 #pragma unroll
     for (int r = 0; r < ROW_BLOCKS; ++r) unscale[r * 8 + g] = (FORMAT == NVFP4 ? SUM_FACTOR : 1.0f) / factor[r];
@@ -164,7 +168,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
           block_scale[j] = block_scales[(half * scale_rows + within) * LONGEST + step - begin];
         }
       }
-      const Activations x = {p, shared_x + (step - begin) * ROW_BLOCKS * 4 * 32, step, factor};
+      const Activations x = {p, shared_x + (step - begin) * STEP_VECTORS, step, factor};
 #pragma unroll
       for (int j = 0; j + 1 < TILES; j += 2) accumulate<2>(sum, stage, j, block_scale, lane, x);
       if constexpr (TILES % 2 == 1) accumulate<1>(sum, stage, TILES - 1, block_scale, lane, x);

@@ -201,8 +201,9 @@ def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
 def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_bytes: int) -> bool:
     """Say whether a launch is possible: its shared memory, and pairs not torn apart."""
     torn = problem.paired and tile.tiles % 2
-    # one for each of a team's two groups of sums in flight, one for each stage of a warp's ring
-    barriers = 8 * (2 * tile.crew + tile.warps * tile.stages)
+    # one for each of a team's two groups of sums in flight, one for each stage of a warp's ring,
+    # and one for each slice's activations
+    barriers = 8 * (2 * tile.crew + tile.warps * tile.stages + tile.team_warps)
     possible = tile.splits in CLUSTERS and tile.stages >= 2 and tile.buffers in (1, 2)
     if torn or not possible or barriers > BARRIER_BYTES:
         return False
