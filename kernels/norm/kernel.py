@@ -57,9 +57,7 @@ def rms_norm_kernel(
     out = (normed * (1.0 + weight)).to(tl.bfloat16)
     tl.store(out_ptr + rows * stride_out_row + cols, out, mask=mask)
     if ORDER:
-        store_operands(
-            out, rows, num_rows, 0, image_ptr, largest_ptr, WIDTH, LANES, ROWS, ORDER
-        )
+        store_operands(out, rows, num_rows, 0, image_ptr, largest_ptr, WIDTH, LANES, ROWS, ORDER)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -104,9 +102,7 @@ def add_rms_norm_kernel(
     out = (normed * (1.0 + weight)).to(tl.bfloat16)
     tl.store(out_ptr + rows * stride_out_row + cols, out, mask=mask)
     if ORDER:
-        store_operands(
-            out, rows, num_rows, 0, image_ptr, largest_ptr, WIDTH, LANES, ROWS, ORDER
-        )
+        store_operands(out, rows, num_rows, 0, image_ptr, largest_ptr, WIDTH, LANES, ROWS, ORDER)
 
 
 @triton.jit(do_not_specialize=["num_rows", "num_heads"])
