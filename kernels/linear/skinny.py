@@ -172,7 +172,7 @@ def order_of(weight: Weight) -> int | None:
     None where it takes rows alone: BF16 weights, and inputs that are no whole steps.
     """
     order = CHUNK_INPUTS[format_name(weight)]
-    return order if order in ORDERS and weight.K == padded_inputs(weight) else None
+    return order if order in ORDERS and padded_inputs(weight) == weight.K else None
 
 
 def operands_for(weight: Weight, tiles: SkinnyTiles, num_rows: int) -> Operands | None:
