@@ -23,7 +23,7 @@ def feed_forward(
     """
     pair = weights.gate.whole if isinstance(weights.gate, Member) else None
     if pair is not None and pair.pair_tiles is not None and x.shape[0] <= MAX_ROWS:
-        return product(pair.gated(x), weights.down)
+        return product(pair.gated(x, operands), weights.down)
     gate, up = products(x, weights.gate, weights.up, operands=operands)
     gated = operands_for(weights.down, x.shape[0])
     return product(

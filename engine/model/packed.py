@@ -158,11 +158,12 @@ class Packed:
             out = torch.empty(size, dtype=torch.float32, device=x.device)
         return self._sliced(x, out)
 
-    def gated(self, x: torch.Tensor) -> torch.Tensor:
+    def gated(self, x: torch.Tensor, operands: Operands | None = None) -> torch.Tensor:
         """Compute silu(gate) * up of 1 to 32 rows in the kernel, rounded as if apart."""
         return skinny_linear(
-            x, self.weight, tiles=self.pair_tiles, paired=True, overlap=self.overlap
-        )
+            x, self.weight, tiles=self.pair_tiles, paired=True, overlap=self.overlap,
+            operands=operands,
+        )  # fmt: skip
 
     def expand(self) -> torch.Tensor:
         """The values, bf16 [N, K]."""
