@@ -20,6 +20,7 @@
 #include "skinny_activations.cuh"
 #include "skinny_barriers.cuh"
 #include "skinny_finish.cuh"
+#include "skinny_operands.cuh"
 #include "skinny_ring.cuh"
 #include "skinny_step.cuh"
 #include "skinny_team.cuh"
@@ -54,10 +55,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   float* const unscale = block.factors(warp);
   float* const block_scales = team.scales + warp * LONGEST * PAIR * scale_rows;
   const unsigned ring = shared_address(team.rings) + warp * STAGES * STAGE_BYTES;
-  const unsigned filled = team.filled + warp * STAGES * 8;
+  const unsigned filled = team.filled + warp * STAGES * 8, brought = block.brought(warp);
 
   if (lane == 0) {
     for (int i = 0; i < STAGES; ++i) set_up_barrier(filled + 8 * i, 1);
+    if (member == 0) set_up_barrier(brought, 1);
     if (warp == 0) {
       for (int i = 0; i < 2; ++i) set_up_barrier(team.exchanged + 8 * i, SPLITS);
       set_up_barrier(team.stored, WARPS);
@@ -106,7 +108,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 
   // What undoes a row's factor waits in shared memory until the row's sums are stored.
   float factor[ROW_BLOCKS];  // of this lane's activation row g in each block
-  prepare_x(p, shared_x, block.largest(warp), begin, end, member, lane, factor);
+  if (!bring_operands(p, shared_x, begin, end, member, lane, brought, factor))
+    prepare_x(p, shared_x, block.largest(warp), begin, end, member, lane, factor);
   if (member == 0 && t == 0) {
 #pragma unroll
     for (int r = 0; r < ROW_BLOCKS; ++r) unscale[r * 8 + g] = (FORMAT == NVFP4 ? SUM_FACTOR : 1.0f) / factor[r];
@@ -138,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
           block_scale[j] = block_scales[(half * scale_rows + within) * LONGEST + step - begin];
         }
       }
-      const Activations x = {p, shared_x + (step - begin) * ROW_BLOCKS * 4 * 32, step, factor};
+      const Activations x = {p, shared_x + (step - begin) * STEP_VECTORS, step, factor};
 #pragma unroll
       for (int j = 0; j + 1 < TILES; j += 2) accumulate<2>(sum, at, j, block_scale, lane, x);
       if constexpr (TILES % 2 == 1) accumulate<1>(sum, at, TILES - 1, block_scale, lane, x);

@@ -94,7 +94,7 @@ __device__ __forceinline__ void prepare_x(const Problem& p, uint4* shared_x, uns
 #pragma unroll
       for (int i = 0; i < MOVED; ++i) {
         const int at = piece(i);
-        uint4* const place = shared_x + (at / 4 * ROW_BLOCKS + r) * 128 + at % 4 * 32 + lane;
+        uint4* const place = shared_x + (r * LONGEST + at / 4) * STEP_VECTORS + at % 4 * 32 + lane;
         if (at < LONGEST * 4) *place = operand(moved[i][r], factor[r]);
       }
     }
@@ -110,7 +110,7 @@ struct Activations {
 
   // B operands of two instructions: eight inputs of row g of a block of rows.
   __device__ __forceinline__ uint4 operands(int block, int vector, int lane) const {
-    if constexpr (SOURCE == SHARED) return shared_x[(block * 4 + vector) * 32 + lane];
+    if constexpr (SOURCE == SHARED) return shared_x[block * LONGEST * STEP_VECTORS + vector * 32 + lane];
     return operand(load_x(p, block * 8 + (lane >> 2), step, vector, lane & 3), factor[block]);
   }
 };

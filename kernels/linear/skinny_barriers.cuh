@@ -28,6 +28,15 @@ __device__ __forceinline__ void meet_workers() {
   asm volatile("bar.sync 1, %0;" :: "n"(WORKERS * 32) : "memory");
 }
 
+__device__ __forceinline__ bool any_worker(bool is) {
+  unsigned any;
+  asm volatile(
+      "{ .reg .pred is, any; setp.ne.u32 is, %1, 0;\n"
+      "bar.red.or.pred any, 1, %2, is; selp.u32 %0, 1, 0, any; }"
+      : "=r"(any) : "r"(static_cast<unsigned>(is)), "n"(WORKERS * 32) : "memory");
+  return any;
+}
+
 // Store a lane's part of a block with the rank that finishes it, and count it there when it arrives.
 __device__ __forceinline__ void send(unsigned to, unsigned barrier, int rank, float4 v) {
   asm volatile(

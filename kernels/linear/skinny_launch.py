@@ -9,8 +9,10 @@ import torch
 
 from kernels.common import nvrtc
 from kernels.common.nvrtc import CudaKernel, Launch
+from kernels.common.operands import Operands
 from kernels.linear.formats import TILE_ROWS
 from kernels.linear.tile import (
+    BLOCK_ROWS,
     SkinnyProblem,
     SkinnyTile,
     fits,
@@ -57,6 +59,8 @@ class Arguments(ctypes.Structure):
         ("residual_stride", ctypes.c_int),
         ("tiles", ctypes.c_int),
         ("teams", ctypes.c_int),
+        ("operands", ctypes.c_void_p),
+        ("largest", ctypes.c_void_p),
     ]
 
 
@@ -69,6 +73,8 @@ def launch(
     residual: torch.Tensor | None = None,
     paired: bool = False,
     overlap: bool = False,
+    operands: Operands | None = None,
+    first_row: int = 0,
 ) -> None:
     """Launch one product with one tile; `skinny_linear` has checked the arguments.
 
@@ -80,6 +86,9 @@ def launch(
         residual: bf16 [T, N], added after the product's rounding.
         paired: the weight is gate over up, and out is silu(gate) * up.
         overlap: start before the previous kernel of the stream has ended.
+        operands: of the rows that x is a part of; read where the tile keeps activations in shared
+            memory.
+        first_row: of x in the operands, a multiple of 8.
 
     Raises:
         ValueError: the tile does not fit.
@@ -107,6 +116,7 @@ def launch(
         0 if residual is None else residual.stride(0),
         plan.problem.num_tiles,
         plan.teams,
+        *_addresses(operands, first_row),
     )
     maps = _tensor_maps(weight, tile.tiles // plan.problem.share)
     plan.kernel.launch(plan.shape, arguments, *maps)
@@ -199,6 +209,17 @@ _loaded: dict[object, CudaKernel] = {}
 def has_converter(target: str) -> bool:
     """Say whether a target turns e2m1 codes into halves by an instruction."""
     return target.startswith(("sm_100", "sm_103", "sm_12"))
+
+
+def _addresses(operands: Operands | None, first_row: int) -> tuple[int, int]:
+    """Return where the operands and magnitudes of rows from one on lie; 0 where they have none."""
+    if operands is None:
+        return 0, 0
+    image, largest = operands.image, operands.largest
+    return (
+        image.data_ptr() + first_row // BLOCK_ROWS * image.stride(0) * image.element_size(),
+        largest.data_ptr() + first_row * largest.stride(0) * largest.element_size(),
+    )
 
 
 def _scales(weight: Weight) -> tuple[int, int]:

@@ -43,8 +43,9 @@ constexpr int WARP_FLOATS = TILES * ROW_BLOCKS * BLOCK_FLOATS;
 constexpr int WORKERS = CREW * WARPS;  // warps that multiply; FINISHERS more finish their groups
 constexpr int THREADS = (WORKERS + FINISHERS) * 32;
 constexpr int TEAM_BARRIERS = 4;  // beside those of its rings
-constexpr int BARRIER_BYTES = aligned(8 * (CREW * TEAM_BARRIERS + WORKERS * STAGES));
-constexpr int SHARED_X = LONGEST * ROW_BLOCKS * 4 * 32;  // vectors of a slice's activations
+constexpr int BARRIER_BYTES = aligned(8 * (CREW * TEAM_BARRIERS + WORKERS * STAGES + WARPS));
+constexpr int STEP_VECTORS = 4 * 32;  // of a step's activations, 8 rows: four for each lane
+constexpr int SHARED_X = ROW_BLOCKS * LONGEST * STEP_VECTORS;  // of a slice's: [row block][step][vector][lane]
 constexpr int MOVED = (LONGEST * 4 + CREW - 1) / CREW;   // of its pieces of 32 inputs, those that one warp brings
 constexpr int GROUP_BLOCKS = TILES / PAIR * ROW_BLOCKS;  // of a group's results, 16 outputs x 8 rows
 constexpr int PLACES = (CREW * GROUP_BLOCKS + SPLITS - 1) / SPLITS;  // of all teams' blocks, those that one rank finishes
@@ -72,6 +73,8 @@ struct Problem {
   const __nv_bfloat16* residual;  // [T, N], row stride residual_stride
   void* out;                      // [T, N] or, for pairs, [T, N/2]
   int rows, n, steps, x_stride, out_stride, residual_stride, tiles, teams;
+  const uint4* operands;          // x as `Operands` of kernels/common/operands.py, or null
+  const unsigned short* largest;  // their magnitudes, [T, Kp/128]
 };
 
 __device__ __forceinline__ unsigned shared_address(const void* p) {

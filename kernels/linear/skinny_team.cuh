@@ -13,6 +13,10 @@ struct Block {
   __device__ __forceinline__ Block(const Problem& p, unsigned char* shared)
       : shared(shared), rank(blockIdx.x % SPLITS), pairs(p.tiles / PAIR) {}
 
+  // Of a slice's operands.
+  __device__ __forceinline__ unsigned brought(int warp) const {
+    return shared_address(shared) + 8 * (CREW * TEAM_BARRIERS + WORKERS * STAGES + warp);
+  }
   __device__ __forceinline__ uint4* activations(int warp) const {
     return reinterpret_cast<uint4*>(shared + BARRIER_BYTES) + warp * SHARED_X;
   }

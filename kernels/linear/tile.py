@@ -186,7 +186,7 @@ def most_tiles(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
 def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
     """Return the dynamic shared memory of a block, as skinny_team.cuh lays it out."""
     slices, longest, share = tile.team_warps, problem.longest_slice, problem.share
-    barriers = _aligned(8 * (tile.crew * TEAM_BARRIERS + tile.workers * tile.stages))
+    barriers = _aligned(8 * (tile.crew * TEAM_BARRIERS + tile.workers * tile.stages + slices))
     rows = _aligned(2 * slices * problem.row_blocks * BLOCK_ROWS * 4)
     held = most_tiles(tile, problem, num_sms) // share
     scale_rows = (held + 6) // 8 + 1

@@ -10,6 +10,7 @@ import torch
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
+from kernels.common.operands import Operands, order, places
 from kernels.norm import tile as tiles
 from kernels.norm.reference import (
     add_rms_norm_reference,
@@ -30,6 +31,7 @@ def rms_norm(
     tile: NormTile | None = None,
     overlap: bool = False,
     out: torch.Tensor | None = None,
+    operands: Operands | None = None,
 ) -> torch.Tensor:
     """Normalise rows by their root mean square and scale them by 1 + weight.
 
@@ -41,6 +43,7 @@ def rms_norm(
         overlap: start before the previous kernel of the stream has ended (programmatic dependent
             launch). Changes no bit; every kernel of the stream must then wait as this one does.
         out: bf16 [T, D] to write into, rows contiguous; may be x. None allocates.
+        operands: written with the result as the product behind takes it; None where it does not.
 
     Returns:
         bf16 [T, D]; `out` where it was given.
@@ -66,15 +69,21 @@ def rms_norm(
     out = torch.empty_like(x) if out is None else out
     axes.tensor("out", out, ("T", "D"), ACTIVATION, "allocate it like x")
     axes.same_device(x=x, weight=weight, out=out)
+    if operands is not None:
+        operands.expect("rms_norm", out)
     if not interpreter.on_kernels(x):
-        return out.copy_(rms_norm_reference(x, weight, eps))
+        out.copy_(rms_norm_reference(x, weight, eps))
+        if operands is not None:
+            operands.fill(out)
+        return out
     tile = _fitting("rms_norm", tile, axes["D"])
     if num_rows := axes["T"]:
         from kernels.norm.kernel import rms_norm_kernel
 
         rms_norm_kernel[(tile.num_programs(num_rows),)](
-            x, weight, out, num_rows, x.stride(0), out.stride(0), eps,
-            **tile.constants(axes["D"]), OVERLAP=overlap, **_options(tile, overlap),
+            x, weight, out, *places(operands), num_rows, x.stride(0), out.stride(0), eps,
+            **tile.constants(axes["D"]), ORDER=order(operands), OVERLAP=overlap,
+            **_options(tile, overlap),
         )  # fmt: skip
     return out
 
@@ -89,6 +98,7 @@ def add_rms_norm(
     overlap: bool = False,
     out: torch.Tensor | None = None,
     residual_out: torch.Tensor | None = None,
+    operands: Operands | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Add a sublayer's output to the residual stream and normalise the sum.
 
@@ -102,6 +112,7 @@ def add_rms_norm(
             launch). Changes no bit; every kernel of the stream must then wait as this one does.
         out: bf16 [T, D] for the norm; may be x. None allocates.
         residual_out: bf16 [T, D] for the sum; may be residual. None allocates.
+        operands: written with the norm as the product behind takes it; None where it does not.
 
     Returns:
         The norm and the sum, bf16 [T, D] each.
@@ -129,17 +140,22 @@ def add_rms_norm(
     axes.tensor("out", out, ("T", "D"), ACTIVATION, "allocate it like x")
     axes.tensor("residual_out", residual_out, ("T", "D"), ACTIVATION, "allocate it like x")
     axes.same_device(x=x, residual=residual, weight=weight, out=out, residual_out=residual_out)
+    if operands is not None:
+        operands.expect("add_rms_norm", out)
     if not interpreter.on_kernels(x):
         normed, total = add_rms_norm_reference(x, residual, weight, eps)
+        if operands is not None:
+            operands.fill(normed)
         return out.copy_(normed), residual_out.copy_(total)
     tile = _fitting("add_rms_norm", tile, axes["D"])
     if num_rows := axes["T"]:
         from kernels.norm.kernel import add_rms_norm_kernel
 
         add_rms_norm_kernel[(tile.num_programs(num_rows),)](
-            x, residual, weight, out, residual_out, num_rows,
+            x, residual, weight, out, residual_out, *places(operands), num_rows,
             x.stride(0), residual.stride(0), out.stride(0), residual_out.stride(0), eps,
-            **tile.constants(axes["D"]), OVERLAP=overlap, **_options(tile, overlap),
+            **tile.constants(axes["D"]), ORDER=order(operands), OVERLAP=overlap,
+            **_options(tile, overlap),
         )  # fmt: skip
     return out, residual_out
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernels.common.compile import Binary
+from kernels.common.operands import ORDERS
 from kernels.norm import NormTile, kernel, tile
 from tests.kernels.compiling import assert_fits, assert_ieee, compile_launch
 
@@ -34,13 +35,17 @@ def compiled(
     capability: int,
     weight: str = "*bf16",
     *,
+    order: int = 0,
     overlap: bool = False,
 ) -> Binary:
     constants = chosen.constants(width)
     if op == "gated_rms_norm":
         constants["ROUND_PRODUCT"] = weight == "*bf16"
+    else:
+        constants["ORDER"] = order
     constants["OVERLAP"] = overlap
     types = {"eps": "fp32", "weight_ptr": weight}
+    types |= {"image_ptr": "*fp16", "largest_ptr": "*i16"} if order else {}
     return compile_launch(KERNELS[op], constants, chosen.options(), capability, types)
 
 
@@ -69,6 +74,16 @@ def test_hidden_rows_move_sixteen_bytes_an_instruction(op, capability):
     mnemonics = compiled(op, 5120, tile.default(5120), capability).mnemonics()
     moves = {name for name in mnemonics if name.startswith(("LDG", "STG"))}
     assert moves == {"LDG.E.128", "STG.E.128"}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("op", "width"), [("add_rms_norm", 5120), ("rms_norm", 768)])
+def test_operands_are_written_sixteen_bytes_an_instruction_too(op, width, order):
+    binary = compiled(op, width, tile.default(width), 90, order=order)
+    assert_fits(binary)
+    stores = {name for name in binary.mnemonics() if name.startswith("STG")}
+    assert stores == {"STG.E.128", "STG.E.U16"}  # the latter of magnitudes, one for 128 inputs
+    assert binary.mnemonics()["STG.E.U16"] == 1
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
