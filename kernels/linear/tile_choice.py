@@ -138,7 +138,7 @@ def _registers(tile: SkinnyTile, problem: SkinnyProblem) -> int:
     """Estimate a thread's registers: sums and operands, or activations on their way."""
     blocks = problem.row_blocks
     moved = -(-problem.longest_slice * 4 // tile.crew) if tile.source == "shared" else 1
-    return max(4 * tile.tiles * blocks + 8 * blocks + 44, 6 * moved * blocks + 40)
+    return max(4 * tile.tiles * blocks + 8 * blocks + 44, 6 * min(moved * blocks, 10) + 36)
 
 
 def _default(problem: SkinnyProblem, hopper: bool) -> SkinnyTile | None:
@@ -160,8 +160,7 @@ def _with_ring(
     source = "shared" if hopper else "global"
     deepest = 4 if wide == 1 else 3
     tiles = (
-        SkinnyTile(splits, crew, wide, one, source, finishers)
-        for finishers in (0, *_finishers(crew))
+        _with_finishers(SkinnyTile(splits, crew, wide, one, source), problem, hopper)
         for one in (deepest, 2)
     )
     return next((tile for tile in tiles if _serves(tile, problem, hopper)), None)
@@ -178,24 +177,29 @@ def _shapes(problem: SkinnyProblem, hopper: bool) -> list[tuple[int, int, int]]:
 def _worth_timing(problem: SkinnyProblem, hopper: bool) -> list[SkinnyTile]:
     """List the tiles that fit and leave few warps idle, each with rings of two or three depths."""
     num_sms, _ = nominal_gpu(hopper)
-    found = [
-        SkinnyTile(splits, crew, wide, depths[at], source, finishers)
+    shapes = (
+        _with_finishers(SkinnyTile(splits, crew, wide, 2, source), problem, hopper)
         for splits, crews in SWEPT
         for crew in crews
         for wide in (1, 2, 3, 4)
         for source in (("shared",) if hopper else ("global", "shared"))
-        for finishers in (0, *_finishers(crew))
-        if (depths := _depths(SkinnyTile(splits, crew, wide, 2, source, finishers), problem, hopper))
+    )
+    found = [
+        replace(tile, stages=depths[at])
+        for tile in shapes
+        if (depths := _depths(tile, problem, hopper))
         for at in sorted({min(1, len(depths) - 1), len(depths) // 2, len(depths) - 1})
     ]
     most = max((_busy(tile, problem, num_sms) for tile in found), default=0.0)
     return [tile for tile in found if _busy(tile, problem, num_sms) >= 0.8 * most]
 
 
-def _finishers(crew: int) -> tuple[int, ...]:
-    """Return how many finishers are worth timing where teams have several groups, a default first."""
-    each, half, quarter = crew, -(-crew // 2), -(-crew // 4)
-    return (each,) if crew == 1 else (each, half) if crew <= 6 else (half, quarter)
+def _with_finishers(tile: SkinnyTile, problem: SkinnyProblem, hopper: bool) -> SkinnyTile:
+    """Give a tile finishers where its teams have several groups: one a team, or one for two."""
+    num_sms, _ = nominal_gpu(hopper)
+    if most_tiles(tile, problem, num_sms) <= tile.tiles:
+        return replace(tile, finishers=0)
+    return replace(tile, finishers=tile.crew if tile.crew <= 6 else -(-tile.crew // 2))
 
 
 def _depths(tile: SkinnyTile, problem: SkinnyProblem, hopper: bool) -> list[int]:
