@@ -147,7 +147,7 @@ def _default(problem: SkinnyProblem, hopper: bool) -> SkinnyTile | None:
     tiles = (_with_ring(shape, problem, hopper) for shape in _shapes(problem, hopper))
 
     def worth(tile: SkinnyTile) -> float:
-        in_flight = min(1.0, tile.warps * tile.tiles / 24)
+        in_flight = min(1.0, tile.workers * tile.tiles / 24)
         return round(_busy(tile, problem, num_sms), 1) * in_flight**0.25
 
     return max((tile for tile in tiles if tile is not None), key=worth, default=None)
