@@ -137,8 +137,11 @@ def _busy(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> float:
 def _registers(tile: SkinnyTile, problem: SkinnyProblem) -> int:
     """Estimate a thread's registers: sums and operands, or activations on their way."""
     blocks = problem.row_blocks
-    moved = -(-problem.longest_slice * 4 // tile.crew) if tile.source == "shared" else 1
-    return max(4 * tile.tiles * blocks + 8 * blocks + 44, 6 * min(moved * blocks, 10) + 36)
+    sums = 4 * tile.tiles * blocks + (8 * blocks if problem.format == "fp8_block" else 0)
+    if tile.source == "global":  # activations are converted beside the products
+        return sums + 20 * blocks + 44
+    moved = -(-problem.longest_slice * 4 // tile.crew)
+    return max(sums + 8 * blocks + 44, 6 * min(moved * blocks, 10) + 36)
 
 
 def _default(problem: SkinnyProblem, hopper: bool) -> SkinnyTile | None:
