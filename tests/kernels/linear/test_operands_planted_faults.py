@@ -1,4 +1,4 @@
-"""Faults of how operands reach a product; `operands_device_faults.py` shows on a GPU who sees them."""
+"""Faults of how operands reach a product: on a GPU `operands_device_faults.py` shows all are seen."""
 
 import pytest
 
