@@ -1,4 +1,4 @@
-"""Faults of how operands reach a product: on a GPU `operands_device_faults.py` shows all are seen."""
+"""Faults of how operands reach a product; `operands_device_faults.py` tries them on a GPU."""
 
 import pytest
 
