@@ -193,6 +193,13 @@ def test_products_run_on_the_matrix_unit_and_weights_come_by_the_copy_engine(fac
         assert "UTMALDG.2D" in names, named(one)
 
 
+def test_rows_that_come_as_operands_are_brought_by_the_copy_engine(facts):
+    for one in DISASSEMBLED:
+        copies = bases(facts[one.key].mnemonics)["UBLKCP"]
+        takes_operands = one.tile.source == "shared" and one.problem.format != "bf16"
+        assert copies == (one.problem.row_blocks if takes_operands else 0), named(one)
+
+
 def test_no_sum_is_added_by_an_atomic(facts):
     for one in DISASSEMBLED:
         assert not bases(facts[one.key].mnemonics).keys() & {"RED", "ATOM", "ATOMG", "REDG"}, named(
