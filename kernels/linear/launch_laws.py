@@ -91,8 +91,9 @@ def _result(
 
 
 def _swept() -> list[SkinnyProblem]:
-    """The 27B's widths, with few outputs: the order does not depend on them. And few inputs, with
-    so many outputs that most tiles take several groups.
+    """The 27B's widths, with few outputs: the order does not depend on them.
+
+    And few inputs, with so many outputs that most tiles take several groups.
     """
     sizes = [("nvfp4", 6144), ("nvfp4", 5120), ("fp8_block", 5120), ("e4m3_row", 5120),
              ("bf16", 5120)]  # fmt: skip
