@@ -24,8 +24,6 @@ FAULTS: list[Fault] = [
     ("nothing changed", "return !any;", "return !any;", None),
     ("factors not looked at", "return !any;", "return true;", LAW.name),
     ("the last rows' factors alone", "any |= range_factor", "any = range_factor", LAW.name),
-    ("one lane's steps alone", "range_factor(largest_of_row(most))", "range_factor(most)",
-     LAW.name),
     ("the first rows for all", "(r * p.steps + begin)", "(begin)", LAW.name),
     ("the first slice for all", "(r * p.steps + begin)", "(r * p.steps)", LAW.name),
     ("copies one over the other", "shared_x + r * LONGEST * STEP_VECTORS), from",
