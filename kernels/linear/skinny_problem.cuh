@@ -75,7 +75,10 @@ struct Problem {
   void* out;                      // [T, N] or, for pairs, [T, N/2]
   int rows, n, steps, x_stride, out_stride, residual_stride, tiles, teams;
   const uint4* operands;          // x as `Operands` of kernels/common/operands.py, or null
-  const unsigned short* largest;  // their magnitudes, [T, Kp/128]
+  const uint4* largest;           // their magnitudes, [T, Kp/128] times eight of 16 bits
+  __half* next_operands;          // of a pair's results, for the product behind, or null
+  unsigned short* next_largest;   // [T, N/32]
+  int next_shift;                 // of 2, the order of those operands
 };
 
 __device__ __forceinline__ unsigned shared_address(const void* p) {

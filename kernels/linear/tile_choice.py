@@ -18,6 +18,9 @@ from kernels.linear.tile import (
     num_teams,
 )
 
+OP, PAIR_OP = "skinny_linear", "skinny_linear_paired"
+"""What rows of a table are for."""
+
 HOPPER_SHAPES = (
     (2, 4, 2), (8, 8, 3), (8, 11, 2), (4, 6, 3), (8, 12, 2), (2, 2, 4), (8, 11, 1), (4, 8, 1),
     (2, 4, 1), (4, 4, 2), (4, 4, 1), (2, 2, 1), (8, 8, 1), (1, 1, 1), (8, 4, 1),
@@ -61,7 +64,7 @@ def defaults(
 
 
 def lookup(
-    rows: Iterable[Mapping[str, Any]], N: int, Kp: int, format_name: str
+    rows: Iterable[Mapping[str, Any]], N: int, Kp: int, format_name: str, *, paired: bool = False
 ) -> SkinnyTiles | None:
     """Find a weight's launch choices in a tile table; None where it has none.
 
@@ -70,13 +73,14 @@ def lookup(
         N: outputs.
         Kp: inputs, padded.
         format_name: name of the weight's format.
+        paired: gate and up end in one output.
 
     Raises:
         ValueError: the entry lacks a class that every weight needs.
         KeyError: a row lacks a field.
     """
     found: dict[int, SkinnyTile] = {}
-    wanted = {"op": "skinny_linear", "N": N, "K": Kp, "format": format_name}
+    wanted = {"op": PAIR_OP if paired else OP, "N": N, "K": Kp, "format": format_name}
     for row in rows:
         if all(row.get(name) == value for name, value in wanted.items()):
             found.setdefault(row["rows"], from_row(row))
