@@ -36,7 +36,7 @@ def test_magnitudes_are_those_of_16_inputs_of_a_row():
     rows[10, 200] = -3e38
     largest = operands_of(rows, 32).largest.view(torch.bfloat16)
     assert torch.equal(largest[:11], rows.abs().view(11, 16, 16).amax(2))
-    assert torch.equal(largest[11:], torch.zeros(5, 2).bfloat16())
+    assert torch.equal(largest[11:], torch.zeros(5, 16).bfloat16())
 
 
 def test_the_largest_magnitude_of_a_row_that_holds_nan_is_no_number():
