@@ -62,7 +62,7 @@ def _variants_of(
         for count, tile in part.tiles.launches(rows):
             problem = SkinnyProblem(*size, rows=count)
             yield Variant(tile, problem, STORE, writes_logits, part.overlap)
-        if part.pair_tiles is not None:
+        if part.pair_tiles is not None and part.gates(rows):
             for count, tile in part.pair_tiles.launches(rows):
                 problem = SkinnyProblem(*size, rows=count, paired=True)
                 yield Variant(tile, problem, SILU_PAIR, fp32_out=False, overlap=part.overlap)

@@ -6,7 +6,6 @@ from engine.model.matrix import operands_for, product, products
 from engine.model.packed import Member
 from engine.model.weights import MlpWeights
 from kernels.common.operands import Operands
-from kernels.common.round import MAX_ROWS
 from kernels.linear.silu_mul import silu_mul
 
 
@@ -21,11 +20,11 @@ def feed_forward(
 
     ``operands`` are x as the norm has written it into `operands_for` the gate.
     """
+    ready = operands_for(weights.down, x.shape[0])
     pair = weights.gate.whole if isinstance(weights.gate, Member) else None
-    if pair is not None and pair.pair_tiles is not None and x.shape[0] <= MAX_ROWS:
-        return product(pair.gated(x, operands), weights.down)
-    gate, up = products(x, weights.gate, weights.up, operands=operands)
-    gated = operands_for(weights.down, x.shape[0])
-    return product(
-        silu_mul(gate, up, overlap=overlap, operands=gated), weights.down, operands=gated
-    )
+    if pair is not None and pair.gates(x.shape[0]):
+        fed = pair.gated(x, operands, ready)
+    else:
+        gate, up = products(x, weights.gate, weights.up, operands=operands)
+        fed = silu_mul(gate, up, overlap=overlap, operands=ready)
+    return product(fed, weights.down, operands=ready)

@@ -30,6 +30,10 @@ from kernels.linear.weight import (
     padded_inputs,
 )
 
+PAIRED_TO = 16
+"""Rows up to which gate and up end in one output where they may. The sums of more, of two tiles
+side by side, leave a block too little room for weights on their way."""
+
 
 @dataclass(frozen=True, slots=True)
 class Crossovers:
@@ -158,11 +162,23 @@ class Packed:
             out = torch.empty(size, dtype=torch.float32, device=x.device)
         return self._sliced(x, out)
 
-    def gated(self, x: torch.Tensor, operands: Operands | None = None) -> torch.Tensor:
-        """Compute silu(gate) * up of 1 to 32 rows in the kernel, rounded as if apart."""
+    def gates(self, num_rows: int) -> bool:
+        """Say whether gate and up of so many rows end in one output."""
+        return self.pair_tiles is not None and num_rows <= PAIRED_TO
+
+    def gated(
+        self,
+        x: torch.Tensor,
+        operands: Operands | None = None,
+        ready: Operands | None = None,
+    ) -> torch.Tensor:
+        """Compute silu(gate) * up of rows that it `gates`, rounded as if apart.
+
+        ``operands`` are x for this weight; ``ready`` are written with the result.
+        """
         return skinny_linear(
             x, self.weight, tiles=self.pair_tiles, paired=True, overlap=self.overlap,
-            operands=operands,
+            operands=operands, ready=ready,
         )  # fmt: skip
 
     def expand(self) -> torch.Tensor:

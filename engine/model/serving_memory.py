@@ -24,7 +24,7 @@ from engine.model.rope import BLOCK_TOKENS
 from engine.types import KvFormat
 from kernels.attention.chunks import num_chunks as num_context_chunks
 from kernels.common.logit_rows import num_chunks, num_groups
-from kernels.common.operands import STEP
+from kernels.common.operands import PART
 from kernels.common.round import MAX_ROWS
 from kernels.common.tree import TREE_SIZE
 from kernels.sample.accept import MAX_STOP_IDS, RESULT_SIZE
@@ -179,10 +179,10 @@ def _row_bytes(config: ModelConfig) -> int:
 def _operand_bytes(config: ModelConfig) -> int:
     """A round's row as operands of the products behind norms and behind silu(gate) * up.
 
-    They are fp16, with a magnitude of 16 bits for each step (`kernels.common.operands`).
+    They are fp16, with a magnitude of 16 bits for each 16 inputs (`kernels.common.operands`).
     """
     width = config.hidden_size + config.intermediate_size
-    return 2 * width + 2 * width // STEP
+    return 2 * width + 2 * width // PART
 
 
 def _partials_bytes(config: ModelConfig, max_tokens: int) -> int:

@@ -19,6 +19,9 @@ STEP = 128
 BLOCK_ROWS = 8
 """Rows of one matrix instruction."""
 
+PART = 16
+"""Inputs of a row whose largest magnitude is told: those of one tile of a product's outputs."""
+
 ORDERS = (32, 16)
 """Inputs beside each other that a lane holds: those of 16 bytes of 4-bit and of 8-bit codes."""
 
@@ -31,7 +34,7 @@ class Operands:
         image: fp16 [blocks, K/128, 4, 32, 8], contiguous: for a block of 8 rows and a step of 128
             inputs the vector v of lane 4 g + t, which is row 8 block + g and the eight inputs from
             32 t + 8 v on (order 32) or from 64 (v // 2) + 16 t + 8 (v % 2) on (order 16).
-        largest: int16 [8 x blocks, K/128], contiguous: of each row and step the largest magnitude,
+        largest: int16 [8 x blocks, K/16], contiguous: of 16 inputs of a row the largest magnitude,
             as the bits of a bf16 number.
         order: one of `ORDERS`.
     """
@@ -105,7 +108,9 @@ def new_operands(
         )
     blocks, steps = -(-num_rows // BLOCK_ROWS), num_inputs // STEP
     image = torch.empty((blocks, steps, 4, 32, 8), dtype=torch.float16, device=device)
-    largest = torch.empty((BLOCK_ROWS * blocks, steps), dtype=torch.int16, device=device)
+    largest = torch.empty(
+        (BLOCK_ROWS * blocks, num_inputs // PART), dtype=torch.int16, device=device
+    )
     return Operands(image, largest, order)
 
 
@@ -121,5 +126,5 @@ def operands_of(rows: torch.Tensor, order: int) -> Operands:
     image = apart.permute(0, 2, 3, 5, 1, 4, 6).reshape(blocks, steps, 4, 32, 8)
     operands.image.copy_(image.to(torch.float16))
     magnitudes = padded.view(torch.int16) & 0x7FFF
-    operands.largest.copy_(magnitudes.view(BLOCK_ROWS * blocks, steps, STEP).amax(2))
+    operands.largest.copy_(magnitudes.view(BLOCK_ROWS * blocks, -1, PART).amax(2))
     return operands

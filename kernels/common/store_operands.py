@@ -13,13 +13,13 @@ def store_operands(
     num_rows,
     first,  # input of the first lane, a multiple of 128
     image_ptr,  # fp16 [blocks, WIDTH / 128, 4, 32, 8]
-    largest_ptr,  # int16 [8 x blocks, WIDTH / 128]
+    largest_ptr,  # int16 [8 x blocks, WIDTH / 16]
     WIDTH: constexpr,
     LANES: constexpr,
     ROWS: constexpr,
     ORDER: constexpr,
 ) -> None:
-    """Store fp16 operands, and the largest magnitude of each row and step of 128 inputs.
+    """Store fp16 operands, and of each row the largest magnitude among 16 inputs.
 
     Eight inputs stay together, in one store of 16 bytes.
     """
@@ -35,7 +35,7 @@ def store_operands(
     written = (rows < num_rows)[:, :, None] & (chunk < WIDTH // 8)
     tl.store(image_ptr + (place * 8 + tl.arange(0, 8)[None, None, :]), halves, mask=written)
     magnitudes = values.to(tl.int16, bitcast=True).to(tl.int32) & 0x7FFF
-    most = tl.max(tl.reshape(magnitudes, (ROWS, LANES // 128, 128)), axis=2)
-    steps = first // 128 + tl.arange(0, LANES // 128)[None, :]
-    written = (rows < num_rows) & (steps < STEPS)
-    tl.store(largest_ptr + rows * STEPS + steps, most.to(tl.int16), mask=written)
+    most = tl.max(tl.reshape(magnitudes, (ROWS, LANES // 16, 16)), axis=2)
+    parts = first // 16 + tl.arange(0, LANES // 16)[None, :]
+    written = (rows < num_rows) & (parts < WIDTH // 16)
+    tl.store(largest_ptr + rows * (WIDTH // 16) + parts, most.to(tl.int16), mask=written)

@@ -91,12 +91,16 @@ def _result(
 
 
 def _swept() -> list[SkinnyProblem]:
-    """The 27B's widths, with few outputs: the order does not depend on them."""
+    """The 27B's widths, with few outputs: the order does not depend on them.
+
+    And few inputs, with so many outputs that most tiles take several groups.
+    """
     sizes = [("nvfp4", 6144), ("nvfp4", 5120), ("fp8_block", 5120), ("e4m3_row", 5120),
              ("bf16", 5120)]  # fmt: skip
     plain = [SkinnyProblem(1000, Kp, name, rows) for name, Kp in sizes for rows in (8, 16)]
     pairs = [SkinnyProblem(992, 5120, name, 16, True) for name in ("nvfp4", "fp8_block")]
-    return plain + pairs
+    many = [SkinnyProblem(13_000, 1024, name, 16) for name in ("nvfp4", "fp8_block", "bf16")]
+    return plain + pairs + many
 
 
 def _some(problem: SkinnyProblem) -> tuple[SkinnyTile, ...]:

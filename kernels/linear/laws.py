@@ -99,6 +99,22 @@ def _pair_differs(device: str) -> str | None:
     return None
 
 
+def _pair_operands_differ(device: str) -> str | None:
+    """Compare the operands that a pair writes with those of the results beside them."""
+    for name, num_rows in product(FORMATS, (1, 5, 9, 16)):
+        for values in (domain.NORMAL, domain.HUGE):
+            inputs, weight = drawn(name, num_rows, 768, 640, device, values)
+
+            def write(
+                ready: Operands, x: torch.Tensor = inputs["x"], weight: Weight = weight
+            ) -> torch.Tensor:
+                return skinny_linear(x, weight, paired=True, ready=ready)
+
+            if fault := wrong_operands(write, num_rows, 384, device):
+                return f"{name} {values.name} {num_rows} rows: {fault}"
+    return None
+
+
 def _zero_weight_shows(device: str) -> str | None:
     """Multiply hostile rows by codes of zero, and by scales of zero."""
     for name in FORMATS:
@@ -271,6 +287,7 @@ LAWS = (
     Law("a fused group equals its members", _group_differs),
     Law("a residual is a product, then an addition", _residual_differs),
     Law("a pair is silu(gate) * up of its products", _pair_differs),
+    Law("a pair's operands are those of its results", _pair_operands_differ),
     Law("a weight of zeros gives zeros", _zero_weight_shows),
     Law("rows that lie apart have the bits of contiguous ones", _views_differ),
     Law("silu_mul's operands are those of its rows", _gated_operands_differ),

@@ -24,9 +24,6 @@ from kernels.linear.weight import (
 
 OUT = (torch.bfloat16, torch.float32)
 
-OPERANDS_FROM = 9
-"""Rows from which a product gains from activations that come as operands (README.md)."""
-
 
 def skinny_linear(
     x: torch.Tensor,
@@ -37,6 +34,7 @@ def skinny_linear(
     paired: bool = False,
     overlap: bool = False,
     operands: Operands | None = None,
+    ready: Operands | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Multiply 1 to 32 rows by a weight; a row's bits are the same in any company.
@@ -55,6 +53,8 @@ def skinny_linear(
         operands: x as `Operands`, in the `order_of` the weight, written by who wrote x: nothing
             is left to convert. They are read by launches that keep activations in shared memory;
             change no bit.
+        ready: places for a pair's results as `Operands`, in the order of the product behind;
+            written with them.
         out: bf16 or fp32 [T, N] to write into, or bf16 [T, N/2] of a pair. None allocates bf16.
 
     Returns:
@@ -101,8 +101,13 @@ def skinny_linear(
             f"{name}: a pair has N = {num_outputs(weight)} and {out.dtype} results, expected a "
             f"multiple of {2 * TILE_ROWS} and bf16; multiply gate and up apart"
         )
+    if ready is not None:
+        _expect_ready(name, out, ready, paired=paired)
     if not x.is_cuda:
-        return _on_cpu(x, weight, residual, paired, out)
+        _on_cpu(x, weight, residual, paired, out)
+        if ready is not None:
+            ready.fill(out)
+        return out
     tiles = default_for(x.get_device(), weight, paired=paired) if tiles is None else tiles
     x = _readable(x, padded_inputs(weight))
     start = 0
@@ -117,6 +122,7 @@ def skinny_linear(
             paired=paired,
             overlap=overlap,
             operands=operands,
+            ready=ready,
             first_row=start,
         )
         start += count
@@ -187,11 +193,20 @@ def operands_for(weight: Weight, tiles: SkinnyTiles, num_rows: int) -> Operands 
         Places on the weight's device; None where the product would not read or not gain by them.
     """
     order = order_of(weight)
-    if order is None or not OPERANDS_FROM <= num_rows <= MAX_ROWS:
+    if order is None or num_rows > MAX_ROWS:
         return None
     if any(tile.source != "shared" for _, tile in tiles.launches(num_rows)):
         return None
     return new_operands(num_rows, weight.K, order, weight.codes.device)
+
+
+def _expect_ready(name: str, out: torch.Tensor, ready: Operands, *, paired: bool) -> None:
+    if not paired:
+        raise ValueError(
+            f"{name}: got places for operands of the results, which only a pair writes; "
+            "pass paired=True, or none"
+        )
+    ready.expect(name, out)
 
 
 def _expect_operands(name: str, x: torch.Tensor, weight: Weight, operands: Operands) -> None:

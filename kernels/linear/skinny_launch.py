@@ -61,6 +61,9 @@ class Arguments(ctypes.Structure):
         ("teams", ctypes.c_int),
         ("operands", ctypes.c_void_p),
         ("largest", ctypes.c_void_p),
+        ("next_operands", ctypes.c_void_p),
+        ("next_largest", ctypes.c_void_p),
+        ("next_shift", ctypes.c_int),
     ]
 
 
@@ -74,6 +77,7 @@ def launch(
     paired: bool = False,
     overlap: bool = False,
     operands: Operands | None = None,
+    ready: Operands | None = None,
     first_row: int = 0,
 ) -> None:
     """Launch one product with one tile; `skinny_linear` has checked the arguments.
@@ -88,7 +92,8 @@ def launch(
         overlap: start before the previous kernel of the stream has ended.
         operands: of the rows that x is a part of; read where the tile keeps activations in shared
             memory.
-        first_row: of x in the operands, a multiple of 8.
+        ready: of the rows that a pair's out is a part of; written with it.
+        first_row: of x and out in the operands, a multiple of 8.
 
     Raises:
         ValueError: the tile does not fit.
@@ -117,6 +122,8 @@ def launch(
         plan.problem.num_tiles,
         plan.teams,
         *_addresses(operands, first_row),
+        *_addresses(ready, first_row),
+        0 if ready is None else ready.order.bit_length() - 1,
     )
     maps = _tensor_maps(weight, tile.tiles // plan.problem.share)
     plan.kernel.launch(plan.shape, arguments, *maps)

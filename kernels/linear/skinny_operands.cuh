@@ -32,7 +32,7 @@ __device__ __forceinline__ bool any_factor(const Problem& p, int begin, int end,
 #pragma unroll
     for (int i = 0; i < LONGEST; i += 4) {
       const int step = begin + i + (lane & 3);
-      if (row < p.rows && step < end) most = max(most, static_cast<unsigned>(p.largest[row * p.steps + step]));
+      if (row < p.rows && step < end) most = largest(most, p.largest[row * p.steps + step]);
     }
     any |= range_factor(largest_of_row(most)) != 1.0f;
   }
@@ -52,7 +52,7 @@ __device__ __forceinline__ bool bring_operands(const Problem& p, const uint4* sh
   }
 #pragma unroll
   for (int r = 0; r < ROW_BLOCKS; ++r) factor[r] = 1.0f;
-  any = __syncthreads_or(any);
+  any = any_worker(any);
   wait(barrier, 0);
   return !any;
 }

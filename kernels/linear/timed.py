@@ -12,7 +12,7 @@ from kernels.common.problem import Bar, ModelSizes, Problem, Row, Tile, Tunable
 from kernels.common.round import MAX_ROWS
 from kernels.linear import tile_choice
 from kernels.linear.problems import product_case, run_skinny
-from kernels.linear.skinny import OPERANDS_FROM, is_spread_on, order_of, skinny_linear
+from kernels.linear.skinny import is_spread_on, order_of, skinny_linear
 from kernels.linear.tile import ROW_CLASSES, SkinnyProblem, SkinnyTile, SkinnyTiles
 from kernels.linear.timed_prefill import timed_prefill
 from kernels.linear.timed_weight import random_weight, weight_bytes
@@ -122,7 +122,7 @@ def _make_calls(
     out = torch.empty(rows, N, device=device, dtype=dtype)
     weights = [random_weight(N, K, name, device, spread=spread) for _ in range(num_copies)]
     assert num_bytes(weights[0]) == weight_bytes(N, K, name)
-    order = order_of(weights[0]) if ready and rows >= OPERANDS_FROM else None
+    order = order_of(weights[0]) if ready else None
     operands = None if order is None else operands_of(x, order)
     return [partial(_call, x, operands, weight, out) for weight in weights]
 

@@ -31,12 +31,12 @@ def test_a_lanes_vectors_are_the_inputs_that_its_instructions_multiply(order):
                 assert torch.equal(image[row // 8, step, vector, row % 8 * 4 + t], want)
 
 
-def test_magnitudes_are_those_of_a_row_and_step():
+def test_magnitudes_are_those_of_16_inputs_of_a_row():
     rows = rows_of(11, 256)
     rows[10, 200] = -3e38
     largest = operands_of(rows, 32).largest.view(torch.bfloat16)
-    assert torch.equal(largest[:11], rows.abs().view(11, 2, 128).amax(2))
-    assert torch.equal(largest[11:], torch.zeros(5, 2).bfloat16())
+    assert torch.equal(largest[:11], rows.abs().view(11, 16, 16).amax(2))
+    assert torch.equal(largest[11:], torch.zeros(5, 16).bfloat16())
 
 
 def test_the_largest_magnitude_of_a_row_that_holds_nan_is_no_number():
@@ -85,11 +85,11 @@ FAULTS = [
     ("one order for all", "PIECES: constexpr = ORDER // 8", "PIECES: constexpr = 4", True),
     ("blocks of rows mixed up", "rows // 8 * STEPS", "rows // 16 * STEPS", True),
     ("signed magnitudes", ".to(tl.int32) & 0x7FFF", ".to(tl.int32)", True),
-    ("a magnitude of half a step", "(ROWS, LANES // 128, 128)), axis=2)",
-     "(ROWS, LANES // 128, 128)) * (tl.arange(0, 128) < 64)[None, None, :], axis=2)", True),
+    ("a magnitude of half of the inputs", "(ROWS, LANES // 16, 16)), axis=2)",
+     "(ROWS, LANES // 16, 16)) * (tl.arange(0, 16) < 8)[None, None, :], axis=2)", True),
     ("rows beyond the last written", "(rows < num_rows)[:, :, None] &", "(rows >= 0)[:, :, None] &",
      True),
-    ("magnitudes of the next step", "steps = first // 128 +", "steps = first // 128 + 1 +", True),
+    ("magnitudes of the next inputs", "parts = first // 16 +", "parts = first // 16 + 1 +", True),
 ]  # fmt: skip
 
 

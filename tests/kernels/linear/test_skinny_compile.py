@@ -150,7 +150,7 @@ def most_stack_bytes(launched: Launched) -> int:
     On sm_90 a wide launch may spill what it was measured with: it still beats two launches.
     """
     if launched.capability == 121:
-        return 8
+        return 16
     return WIDE_SPILL_BYTES if launched.problem.row_blocks > 2 else 0
 
 

@@ -81,9 +81,9 @@ def test_hidden_rows_move_sixteen_bytes_an_instruction(op, capability):
 def test_operands_are_written_sixteen_bytes_an_instruction_too(op, width, order):
     binary = compiled(op, width, tile.default(width), 90, order=order)
     assert_fits(binary)
-    stores = {name for name in binary.mnemonics() if name.startswith("STG")}
-    assert stores == {"STG.E.128", "STG.E.U16"}  # the latter of magnitudes, one for 128 inputs
-    assert binary.mnemonics()["STG.E.U16"] == 1
+    stores = {name: n for name, n in binary.mnemonics().items() if name.startswith("STG")}
+    assert stores.pop("STG.E.128") > 1
+    assert list(stores.values()) == [1]  # of magnitudes, which are few
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
