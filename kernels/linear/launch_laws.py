@@ -23,7 +23,7 @@ from kernels.linear.problems import (
 from kernels.linear.skinny import order_of, skinny_linear
 from kernels.linear.skinny_launch import SILU_PAIR, STORE
 from kernels.linear.tile import SkinnyProblem, SkinnyTile, SkinnyTiles, fits
-from kernels.linear.tile_choice import candidates
+from kernels.linear.tile_choice import candidates, defaults
 from kernels.linear.weight import Weight, format_name, num_outputs, padded_inputs
 
 MIDDLE_ROWS = (("nvfp4", 64), ("nvfp4", 256), ("fp8_block", 128), ("e4m3_row", 100), ("bf16", 33))
@@ -146,6 +146,12 @@ def _wide_launches(weight: Weight, tiles: SkinnyTiles, device: str) -> dict[int,
 
 def _operands_differ(device: str) -> str | None:
     """Compare rows that come as operands with the rows alone, at every number of rows."""
+    compile_ahead(
+        Variant(tile, SkinnyProblem(72, num_inputs, name, count), prepared=prepared)
+        for name, num_inputs in product(FORMATS_OF_8_BITS_AT_MOST, OPERAND_INPUTS)
+        for num_rows, prepared in product(OPERAND_ROWS, (False, True))
+        for count, tile in _tiles(72, num_inputs, name).launches(num_rows)
+    )
     for name, num_inputs in product(FORMATS_OF_8_BITS_AT_MOST, OPERAND_INPUTS):
         for values in (domain.NORMAL, *domain.HOSTILE):
             inputs, weight = drawn(name, MAX_ROWS, 72, num_inputs, device, values)
@@ -156,6 +162,10 @@ def _operands_differ(device: str) -> str | None:
                 if fault := different_bits(got, skinny_linear(x, weight), ROWS):
                     return f"{name} {num_inputs} {values.name} {num_rows} rows: {fault}"
     return None
+
+
+def _tiles(N: int, Kp: int, name: str) -> SkinnyTiles:
+    return defaults(N, Kp, name, torch.cuda.get_device_capability())
 
 
 def _hostile_rows(x: torch.Tensor) -> torch.Tensor:

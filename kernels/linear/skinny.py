@@ -193,11 +193,16 @@ def operands_for(weight: Weight, tiles: SkinnyTiles, num_rows: int) -> Operands 
         Places on the weight's device; None where the product would not read or not gain by them.
     """
     order = order_of(weight)
-    if order is None or num_rows > MAX_ROWS:
-        return None
-    if any(tile.source != "shared" for _, tile in tiles.launches(num_rows)):
+    if order is None or not takes_operands(weight, tiles, num_rows):
         return None
     return new_operands(num_rows, weight.K, order, weight.codes.device)
+
+
+def takes_operands(weight: Weight, tiles: SkinnyTiles, num_rows: int) -> bool:
+    """Say whether the product of so many rows reads operands, where it is given any."""
+    if order_of(weight) is None or num_rows > MAX_ROWS:
+        return False
+    return all(tile.source == "shared" for _, tile in tiles.launches(num_rows))
 
 
 def _expect_ready(name: str, out: torch.Tensor, ready: Operands, *, paired: bool) -> None:

@@ -105,7 +105,7 @@ def launch(
     epilogue = SILU_PAIR if paired else ADD_RESIDUAL if residual is not None else STORE
     fp32_out, device = out.dtype == torch.float32, x.get_device()
     size = (num_outputs(weight), padded_inputs(weight), format_name(weight), x.shape[0])
-    plan = _plan(tile, size, epilogue, fp32_out, overlap, device)
+    plan = _plan(tile, size, epilogue, fp32_out, overlap, operands is not None, device)
     scales, row_scales = _scales(weight)
     arguments = Arguments(
         x.data_ptr(),
@@ -146,12 +146,13 @@ def _plan(
     epilogue: int,
     fp32_out: bool,
     overlap: bool,
+    prepared: bool,
     device: int,
 ) -> _Plan:
     """Work out a launch once: in a round the host has some 10 us for each."""
     problem = SkinnyProblem(*size, paired=epilogue == SILU_PAIR)
     num_sms = _sized_for(tile, problem, device)
-    kernel = load(tile, problem, epilogue, fp32_out, overlap, device)
+    kernel = load(tile, problem, epilogue, fp32_out, overlap, prepared, device)
     teams = num_teams(tile, problem, num_sms)
     shared = shared_bytes(tile, problem, num_sms)
     shape = Launch(teams // tile.crew * tile.splits, tile.warps * 32, shared, tile.splits, overlap)
@@ -182,10 +183,12 @@ def cubin(
     epilogue: int = STORE,
     fp32_out: bool = False,
     overlap: bool = False,
+    prepared: bool = False,
 ) -> bytes:
     """Compile the kernel of a tile for a target such as "sm_121a"; needs no GPU."""
     choices = dict(macros(tile, problem))
     choices |= {"EPILOGUE": epilogue, "OUT_FP32": int(fp32_out), "OVERLAP": int(overlap)}
+    choices["PREPARED"] = int(prepared)
     if has_converter(target):
         choices["E2M1_CONVERTER"] = 1
     return nvrtc.compile_cubin(_source(), target, choices)
@@ -197,16 +200,16 @@ def load(
     epilogue: int,
     fp32_out: bool,
     overlap: bool,
+    prepared: bool,
     device: int,
 ) -> CudaKernel:
     """Compile and load a kernel on the current device, once for each set of choices."""
-    key = tuple(macros(tile, problem).items())
-    kernel = _loaded.get((key, epilogue, fp32_out, overlap, device))
+    key = tuple(macros(tile, problem).items()), epilogue, fp32_out, overlap, prepared, device
+    kernel = _loaded.get(key)
     if kernel is None:
         target = nvrtc.architecture(torch.cuda.get_device_capability(device))
-        code = cubin(tile, problem, target, epilogue, fp32_out, overlap)
-        kernel = CudaKernel(code, "skinny")
-        _loaded[key, epilogue, fp32_out, overlap, device] = kernel
+        code = cubin(tile, problem, target, epilogue, fp32_out, overlap, prepared)
+        kernel = _loaded[key] = CudaKernel(code, "skinny")
     return kernel
 
 

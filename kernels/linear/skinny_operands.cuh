@@ -43,8 +43,7 @@ __device__ __forceinline__ bool any_factor(const Problem& p, int begin, int end,
 // serve: the factors of all rows are 1. `barrier` is the slice's own.
 __device__ __forceinline__ bool bring_operands(const Problem& p, const uint4* shared_x, int begin, int end, int member,
                                                int lane, unsigned barrier, float (&factor)[ROW_BLOCKS]) {
-  if constexpr (SOURCE == GLOBAL || FORMAT == BF16) return false;
-  if (p.operands == nullptr) return false;
+  if constexpr (!PREPARED || SOURCE == GLOBAL) return false;
   bool any = false;
   if (member == 0) {
     if (elected()) fetch_operands(p, shared_x, begin, end, barrier);

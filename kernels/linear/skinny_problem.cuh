@@ -20,8 +20,8 @@
 
 // Compile-time choices. Of a tile and a problem, by `macros` of tile.py: FORMAT, ROW_BLOCKS (of 8
 // rows), LONGEST (steps of the longest slice), SPLITS, CREW, FINISHERS, TILES (of 16 outputs, side by
-// side), STAGES, SOURCE. Of a launch, by `cubin` of skinny_launch.py: EPILOGUE, OUT_FP32, OVERLAP and,
-// where the target has it, E2M1_CONVERTER.
+// side), STAGES, SOURCE. Of a launch, by `cubin` of skinny_launch.py: EPILOGUE, OUT_FP32, OVERLAP,
+// PREPARED (x comes as operands too) and, where the target has it, E2M1_CONVERTER.
 
 __host__ __device__ constexpr int aligned(int bytes) { return (bytes + 127) / 128 * 128; }
 
@@ -47,7 +47,8 @@ constexpr int BARRIER_BYTES = aligned(8 * (CREW * TEAM_BARRIERS + WORKERS * STAG
 constexpr int STEP_VECTORS = 4 * 32;  // of a step's activations, 8 rows: four for each lane
 constexpr int SHARED_X = ROW_BLOCKS * LONGEST * STEP_VECTORS;  // of a slice's: [row block][step][vector][lane]
 constexpr int MOVED = (LONGEST * 4 + CREW - 1) / CREW;   // of its pieces of 32 inputs, those that one warp brings
-constexpr bool KEPT = SOURCE == SHARED && MOVED * ROW_BLOCKS <= 10;  // in registers
+// Whether pieces wait in registers for their factor; prepared rows are hardly ever brought so.
+constexpr bool KEPT = SOURCE == SHARED && !PREPARED && MOVED * ROW_BLOCKS <= 10;
 constexpr int GROUP_BLOCKS = TILES / PAIR * ROW_BLOCKS;  // of a group's results, 16 outputs x 8 rows
 constexpr int PLACES = (CREW * GROUP_BLOCKS + SPLITS - 1) / SPLITS;  // of all teams' blocks, those that one rank finishes
 constexpr int PART_FLOATS = PAIR * BLOCK_FLOATS;  // what one rank knows of a block
@@ -74,7 +75,7 @@ struct Problem {
   const __nv_bfloat16* residual;  // [T, N], row stride residual_stride
   void* out;                      // [T, N] or, for pairs, [T, N/2]
   int rows, n, steps, x_stride, out_stride, residual_stride, tiles, teams;
-  const uint4* operands;          // x as `Operands` of kernels/common/operands.py, or null
+  const uint4* operands;          // PREPARED: x as `Operands` of kernels/common/operands.py
   const uint4* largest;           // their magnitudes, [T, Kp/128] times eight of 16 bits
   __half* next_operands;          // of a pair's results, for the product behind, or null
   unsigned short* next_largest;   // [T, N/32]

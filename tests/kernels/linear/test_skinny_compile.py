@@ -51,15 +51,16 @@ class Launched:
     problem: SkinnyProblem
     epilogue: int = STORE
     fp32_out: bool = False
+    prepared: bool = False
 
     @property
     def key(self) -> object:
         chosen = tuple(macros(self.tile, self.problem).items())
-        return self.capability, chosen, self.epilogue, self.fp32_out
+        return self.capability, chosen, self.epilogue, self.fp32_out, self.prepared
 
     @property
     def kind(self) -> object:
-        return self.capability, self.problem.format, self.tile.source, self.epilogue
+        return self.capability, self.problem.format, self.tile.source, self.epilogue, self.prepared
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ def facts_of(launched: Launched) -> Facts:
         launched.epilogue,
         launched.fp32_out,
         overlap=True,
+        prepared=launched.prepared,
     )
     listed = mnemonics_of(cubin) if launched in DISASSEMBLED else None
     return Facts(usage_of(cubin), listed)
