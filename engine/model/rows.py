@@ -18,7 +18,7 @@ from engine.model.taps import Taps
 from engine.model.weights import AttentionWeights, DeltaWeights, ModelWeights
 from kernels.attention.prep import attention_prep
 from kernels.attention.verify import attention_verify
-from kernels.common.operands import Operands
+from kernels.common.operands import STEP, Operands
 from kernels.conv.arguments import GateInputs
 from kernels.conv.op import conv_gates
 from kernels.delta.gate import GATED_FROM, OutputGate
@@ -122,7 +122,8 @@ def _walk(
     pending = inputs.parity, inputs.num_pending, inputs.pending_rows
     raw, z = products(x, weights.qkv, weights.z, operands=operands)
     plain = plain_gates(weights)
-    gate = OutputGate(z.view(num_rows, -1, width), weights.norm, config.rms_norm_eps)
+    ready = operands_for(weights.out, num_rows) if width % STEP == 0 else None
+    gate = OutputGate(z.view(num_rows, -1, width), weights.norm, config.rms_norm_eps, ready)
     out = x.new_empty((num_rows, heads, width))
     if plain is not None and takes(num_rows, config.key_head_dim, width, x.shape[1]):
         mixer_rows(
@@ -145,8 +146,10 @@ def _walk(
             out=out, gate=gate if num_rows >= GATED_FROM else None, overlap=shape.overlap,
         )  # fmt: skip
     if num_rows < GATED_FROM:
-        out = gated_rms_norm(out, gate.z, gate.weight, gate.eps, overlap=shape.overlap)
-    return product(out.view(num_rows, -1), weights.out)
+        out = gated_rms_norm(
+            out, gate.z, gate.weight, gate.eps, overlap=shape.overlap, operands=ready
+        )
+    return product(out.view(num_rows, -1), weights.out, operands=ready)
 
 
 def delta_products(

@@ -19,8 +19,8 @@ STEP = 128
 BLOCK_ROWS = 8
 """Rows of one matrix instruction."""
 
-PART = 16
-"""Inputs of a row whose largest magnitude is told: those of one tile of a product's outputs."""
+PART = 8
+"""Inputs of a row whose largest magnitude is told: as few as a warp of any producer has."""
 
 ORDERS = (32, 16)
 """Inputs beside each other that a lane holds: those of 16 bytes of 4-bit and of 8-bit codes."""
@@ -34,7 +34,7 @@ class Operands:
         image: fp16 [blocks, K/128, 4, 32, 8], contiguous: for a block of 8 rows and a step of 128
             inputs the vector v of lane 4 g + t, which is row 8 block + g and the eight inputs from
             32 t + 8 v on (order 32) or from 64 (v // 2) + 16 t + 8 (v % 2) on (order 16).
-        largest: int16 [8 x blocks, K/16], contiguous: of 16 inputs of a row the largest magnitude,
+        largest: int16 [8 x blocks, K/8], contiguous: of 8 inputs of a row the largest magnitude,
             as the bits of a bf16 number.
         order: one of `ORDERS`.
     """
@@ -66,6 +66,19 @@ class Operands:
                 f"{self.image.device} do not fit rows {list(rows.shape)} on {rows.device}; "
                 "make them with new_operands for these rows"
             )
+
+    def expect_heads(self, function: str, heads: torch.Tensor) -> None:
+        """Check that rows of heads [T, H, D] have their places here, and that D is whole steps.
+
+        Raises:
+            ValueError: they have not.
+        """
+        if heads.shape[2] % STEP:
+            raise ValueError(
+                f"{function}: heads of {heads.shape[2]} values are no whole steps of {STEP}; "
+                "pass no operands"
+            )
+        self.expect(function, heads.flatten(1))
 
     def fill(self, rows: torch.Tensor) -> None:
         """Write what a kernel writes for rows, bf16 [T, K]; places of other rows stay."""

@@ -10,9 +10,9 @@ import torch
 from kernels.common import nvrtc
 from kernels.common.nvrtc import CudaKernel, Launch
 from kernels.common.operands import Operands
+from kernels.common.operands_arguments import NextOperands, addresses, next_operands
 from kernels.linear.formats import TILE_ROWS
 from kernels.linear.tile import (
-    BLOCK_ROWS,
     SkinnyProblem,
     SkinnyTile,
     fits,
@@ -61,9 +61,7 @@ class Arguments(ctypes.Structure):
         ("teams", ctypes.c_int),
         ("operands", ctypes.c_void_p),
         ("largest", ctypes.c_void_p),
-        ("next_operands", ctypes.c_void_p),
-        ("next_largest", ctypes.c_void_p),
-        ("next_shift", ctypes.c_int),
+        ("next", NextOperands),
     ]
 
 
@@ -121,9 +119,8 @@ def launch(
         0 if residual is None else residual.stride(0),
         plan.problem.num_tiles,
         plan.teams,
-        *_addresses(operands, first_row),
-        *_addresses(ready, first_row),
-        0 if ready is None else ready.order.bit_length() - 1,
+        *((0, 0) if operands is None else addresses(operands, first_row)),
+        next_operands(ready, first_row),
     )
     maps = _tensor_maps(weight, tile.tiles // plan.problem.share)
     plan.kernel.launch(plan.shape, arguments, *maps)
@@ -219,17 +216,6 @@ _loaded: dict[object, CudaKernel] = {}
 def has_converter(target: str) -> bool:
     """Say whether a target turns e2m1 codes into halves by an instruction."""
     return target.startswith(("sm_100", "sm_103", "sm_12"))
-
-
-def _addresses(operands: Operands | None, first_row: int) -> tuple[int, int]:
-    """Return where the operands and magnitudes of rows from one on lie; 0 where they have none."""
-    if operands is None:
-        return 0, 0
-    image, largest = operands.image, operands.largest
-    return (
-        image.data_ptr() + first_row // BLOCK_ROWS * image.stride(0) * image.element_size(),
-        largest.data_ptr() + first_row * largest.stride(0) * largest.element_size(),
-    )
 
 
 def _scales(weight: Weight) -> tuple[int, int]:

@@ -1,8 +1,7 @@
 // What a skinny product is compiled for, and what a launch of it is told.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "../common/operands.cuh"
 
 #define NVFP4 0
 #define FP8_BLOCK 1
@@ -76,10 +75,8 @@ struct Problem {
   void* out;                      // [T, N] or, for pairs, [T, N/2]
   int rows, n, steps, x_stride, out_stride, residual_stride, tiles, teams;
   const uint4* operands;          // PREPARED: x as `Operands` of kernels/common/operands.py
-  const uint4* largest;           // their magnitudes, [T, Kp/128] times eight of 16 bits
-  __half* next_operands;          // of a pair's results, for the product behind, or null
-  unsigned short* next_largest;   // [T, N/32]
-  int next_shift;                 // of 2, the order of those operands
+  const uint4* largest;           // their magnitudes, [T, Kp/128] times 16 of 16 bits
+  NextOperands next;              // of a pair's results
 };
 
 __device__ __forceinline__ unsigned shared_address(const void* p) {

@@ -29,35 +29,26 @@ __device__ __forceinline__ __nv_bfloat16 write(const Problem& p, const float* sc
   return result;
 }
 
-// Write the results of a block as operands of the product behind (kernels/common/operands.py): a lane has four
-// rows of one output. Of 16 outputs the largest magnitude is found by the lanes that have the same rows.
+// Write the results of a block as operands of the product behind; a lane has four rows of one output. The
+// largest magnitude of 8 outputs is found by the lanes that have the same rows.
 __device__ __forceinline__ void write_operands(const Problem& p, int tile, int first_row, int output,
                                                const __nv_bfloat16 (&results)[4]) {
-  const int input = weight_tile(p, tile) * 16 + output, inputs = p.n / PAIR;
-  const int within = input % STEP, order = 1 << p.next_shift;
-  const int t = within >> p.next_shift & 3, vector = within >> (p.next_shift + 2) << (p.next_shift - 3) | (within & (order - 1)) >> 3;
-  const int block = (first_row / 8 * (inputs / STEP) + input / STEP) * 4 + vector;
+  const int input = weight_tile(p, tile) * 16 + output;
   unsigned most[2] = {};  // of two rows each
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int lane = (first_row + i) % 8 * 4 + t;
-    if (first_row + i < p.rows)
-      p.next_operands[(static_cast<size_t>(block) * 32 + lane) * 8 + input % 8] =
-          __float2half_rn(__bfloat162float(results[i]));
-    most[i / 2] |= (__bfloat16_as_ushort(results[i]) & 0x7FFFu) << i % 2 * 16;
+    if (first_row + i < p.rows) *operand_place(p.next, first_row + i, input) = operand_of(results[i]);
+    most[i / 2] |= magnitude(results[i]) << i % 2 * 16;
   }
 #pragma unroll
-  for (int apart = 2; apart < 32; apart *= 2) {
+  for (int apart = 2; apart < 16; apart *= 2) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) most[i] = __vmaxu2(most[i], __shfl_xor_sync(~0u, most[i], apart));
   }
-  if (output == 0) {
+  if (output % 8 != 0) return;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = first_row + i;
-      if (row < p.rows) p.next_largest[static_cast<size_t>(row) * (inputs / 16) + input / 16] = most[i / 2] >> i % 2 * 16;
-    }
-  }
+  for (int i = 0; i < 4; ++i)
+    if (first_row + i < p.rows) tell_largest(p.next, first_row + i, input, most[i / 2] >> i % 2 * 16 & 0xFFFFu);
 }
 
 // Sums are finished a block at a time: 16 outputs x 8 rows, lane l holding rows 4 (l % 2) onwards of
@@ -97,6 +88,6 @@ __device__ __forceinline__ void write_block(const Problem& p, const float* scale
     results[i] = write(p, scales, tile, first_row + i, output, one);
   }
   if constexpr (EPILOGUE == SILU_PAIR) {
-    if (p.next_operands != nullptr) write_operands(p, tile, first_row, output, results);
+    if (p.next.image != nullptr) write_operands(p, tile, first_row, output, results);
   }
 }
