@@ -141,9 +141,9 @@ def _busy(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> float:
 def _registers(tile: SkinnyTile, problem: SkinnyProblem) -> int:
     """Estimate a thread's registers: sums and operands, or activations on their way."""
     blocks = problem.row_blocks
-    sums = 4 * tile.tiles * blocks + (8 * blocks if problem.format == "fp8_block" else 0)
+    sums = 4 * tile.tiles * blocks
     if tile.source == "global":  # activations are converted beside the products
-        return sums + 20 * blocks + 44
+        return sums + (28 if problem.format == "fp8_block" else 20) * blocks + 44
     moved = -(-problem.longest_slice * 4 // tile.crew)
     return max(sums + 8 * blocks + 44, 6 * min(moved * blocks, 10) + 36)
 
