@@ -11,7 +11,7 @@ def store_operands(
     values,  # bf16 [ROWS, LANES]
     rows,  # int64 [ROWS, 1]
     num_rows,
-    first,  # input of the first lane, a multiple of 128
+    first,  # [ROWS, 1] or one for all: input of the first lane, a multiple of 128
     image_ptr,  # fp16 [blocks, WIDTH / 128, 4, 32, 8]
     largest_ptr,  # int16 [8 x blocks, WIDTH / 16]
     WIDTH: constexpr,
@@ -27,7 +27,8 @@ def store_operands(
     PIECES: constexpr = ORDER // 8
     row = rows.to(tl.int32)  # of 32 at most: places fit
     # in a dimension of their own, so that the compiler sees that eight places follow each other
-    chunk = first // 8 + tl.arange(0, LANES // 8)[None, :, None]
+    eight = first // 8 + tl.arange(0, LANES // 8)[None, :]
+    chunk = eight[:, :, None]
     piece = chunk % 16
     vector = piece // (4 * PIECES) * PIECES + piece % PIECES
     lane = (row % 8 * 4)[:, :, None] + piece // PIECES % 4
@@ -39,6 +40,5 @@ def store_operands(
     most = tl.max(tl.reshape(magnitudes, (ROWS, LANES // 16, 16)), axis=2, keep_dims=True)
     # both threads that hold a part know its magnitude, the first one stores it: none is moved
     most = tl.reshape(tl.broadcast_to(most, (ROWS, LANES // 16, 2)), (ROWS, LANES // 8))
-    eight = first // 8 + tl.arange(0, LANES // 8)[None, :]
     written = (row < num_rows) & (eight < WIDTH // 8) & (eight % 2 == 0)
     tl.store(largest_ptr + row * (WIDTH // 16) + eight // 2, most.to(tl.int16), mask=written)

@@ -89,7 +89,8 @@ FAULTS = [
      "(ROWS, LANES // 16, 16)) * (tl.arange(0, 16) < 8)[None, None, :], axis=2", True),
     ("rows beyond the last written", "(row < num_rows)[:, :, None] &", "(row >= 0)[:, :, None] &",
      True),
-    ("the next inputs' magnitudes", "(WIDTH // 16) + eight // 2", "(WIDTH // 16) + (eight // 2 ^ 1)", True),
+    ("the next inputs' magnitudes", "(WIDTH // 16) + eight // 2",
+     "(WIDTH // 16) + (eight // 2 ^ 1)", True),
 ]  # fmt: skip
 
 
