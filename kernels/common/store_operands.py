@@ -11,7 +11,7 @@ def store_operands(
     values,  # bf16 [ROWS, LANES]
     rows,  # int64 [ROWS, 1]
     num_rows,
-    first,  # input of the first lane, a multiple of 128
+    first,  # [ROWS, 1] or one for all: input of the first lane, a multiple of 128
     image_ptr,  # fp16 [blocks, WIDTH / 128, 4, 32, 8]
     largest_ptr,  # int16 [8 x blocks, WIDTH / 16]
     WIDTH: constexpr,
@@ -25,17 +25,20 @@ def store_operands(
     """
     STEPS: constexpr = WIDTH // 128
     PIECES: constexpr = ORDER // 8
+    row = rows.to(tl.int32)  # of 32 at most: places fit
     # in a dimension of their own, so that the compiler sees that eight places follow each other
-    chunk = first // 8 + tl.arange(0, LANES // 8)[None, :, None]
+    eight = first // 8 + tl.arange(0, LANES // 8)[None, :]
+    chunk = eight[:, :, None]
     piece = chunk % 16
     vector = piece // (4 * PIECES) * PIECES + piece % PIECES
-    lane = (rows % 8 * 4)[:, :, None] + piece // PIECES % 4
-    place = (((rows // 8 * STEPS)[:, :, None] + chunk // 16) * 4 + vector) * 32 + lane
+    lane = (row % 8 * 4)[:, :, None] + piece // PIECES % 4
+    place = (((row // 8 * STEPS)[:, :, None] + chunk // 16) * 4 + vector) * 32 + lane
     halves = tl.reshape(values.to(tl.float32).to(tl.float16), (ROWS, LANES // 8, 8))
-    written = (rows < num_rows)[:, :, None] & (chunk < WIDTH // 8)
+    written = (row < num_rows)[:, :, None] & (chunk < WIDTH // 8)
     tl.store(image_ptr + (place * 8 + tl.arange(0, 8)[None, None, :]), halves, mask=written)
     magnitudes = values.to(tl.int16, bitcast=True).to(tl.int32) & 0x7FFF
-    most = tl.max(tl.reshape(magnitudes, (ROWS, LANES // 16, 16)), axis=2)
-    parts = first // 16 + tl.arange(0, LANES // 16)[None, :]
-    written = (rows < num_rows) & (parts < WIDTH // 16)
-    tl.store(largest_ptr + rows * (WIDTH // 16) + parts, most.to(tl.int16), mask=written)
+    most = tl.max(tl.reshape(magnitudes, (ROWS, LANES // 16, 16)), axis=2, keep_dims=True)
+    # both threads that hold a part know its magnitude, the first one stores it: none is moved
+    most = tl.reshape(tl.broadcast_to(most, (ROWS, LANES // 16, 2)), (ROWS, LANES // 8))
+    written = (row < num_rows) & (eight < WIDTH // 8) & (eight % 2 == 0)
+    tl.store(largest_ptr + row * (WIDTH // 16) + eight // 2, most.to(tl.int16), mask=written)

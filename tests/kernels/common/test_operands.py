@@ -80,16 +80,17 @@ def test_the_law_sees_what_is_written_wrong_or_beside():
 
 FAULTS = [
     # name, what the source says, what it is made to say, whether the laws turn red
-    ("nothing changed", "rows % 8 * 4", "rows % 8 * 4", False),
-    ("rows of a block turned round", "rows % 8 * 4", "(7 - rows % 8) * 4", True),
+    ("nothing changed", "row % 8 * 4", "row % 8 * 4", False),
+    ("rows of a block turned round", "row % 8 * 4", "(7 - row % 8) * 4", True),
     ("one order for all", "PIECES: constexpr = ORDER // 8", "PIECES: constexpr = 4", True),
-    ("blocks of rows mixed up", "rows // 8 * STEPS", "rows // 16 * STEPS", True),
+    ("blocks of rows mixed up", "row // 8 * STEPS", "row // 16 * STEPS", True),
     ("signed magnitudes", ".to(tl.int32) & 0x7FFF", ".to(tl.int32)", True),
-    ("a magnitude of half of the inputs", "(ROWS, LANES // 16, 16)), axis=2)",
-     "(ROWS, LANES // 16, 16)) * (tl.arange(0, 16) < 8)[None, None, :], axis=2)", True),
-    ("rows beyond the last written", "(rows < num_rows)[:, :, None] &", "(rows >= 0)[:, :, None] &",
+    ("a magnitude of half of the inputs", "(ROWS, LANES // 16, 16)), axis=2",
+     "(ROWS, LANES // 16, 16)) * (tl.arange(0, 16) < 8)[None, None, :], axis=2", True),
+    ("rows beyond the last written", "(row < num_rows)[:, :, None] &", "(row >= 0)[:, :, None] &",
      True),
-    ("magnitudes of the next inputs", "parts = first // 16 +", "parts = first // 16 + 1 +", True),
+    ("the next inputs' magnitudes", "(WIDTH // 16) + eight // 2",
+     "(WIDTH // 16) + (eight // 2 ^ 1)", True),
 ]  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from kernels.linear.tile import (
     macros,
     shared_bytes,
 )
-from kernels.linear.tile_choice import defaults, from_row
+from kernels.linear.tile_choice import PAIR_OP, defaults, from_row
 from tests.kernels.compiling import bases
 
 CAPABILITIES = {90: (9, 0), 121: (12, 1)}
@@ -89,9 +89,15 @@ def by_table(capability: int) -> Iterator[Launched]:
     """What every entry of the table that ships launches."""
     path = resources.files("kernels") / "linear" / "tiles" / f"sm_{capability}.toml"
     for row in tomllib.loads(path.read_text(encoding="utf-8"))["tile"]:
-        rows = min(row["rows"], row["most_rows"])  # of one launch
-        problem = SkinnyProblem(row["N"], row["K"], row["format"], rows)
-        yield Launched(capability, from_row(row), problem, STORE, row["N"] == 248320)
+        rows, paired = min(row["rows"], row["most_rows"]), row["op"] == PAIR_OP  # of one launch
+        problem = SkinnyProblem(row["N"], row["K"], row["format"], rows, paired)
+        tile, logits = from_row(row), row["N"] == 248320
+        # as rounds have them: behind a norm, or silu(gate) * up, rows come as operands
+        prepared = (
+            tile.source == "shared" and row["K"] != 6144 and not logits and row["format"] != "bf16"
+        )
+        epilogue = SILU_PAIR if paired else STORE
+        yield Launched(capability, tile, problem, epilogue, logits, prepared)
 
 
 LAUNCHES = [
@@ -198,8 +204,7 @@ def test_products_run_on_the_matrix_unit_and_weights_come_by_the_copy_engine(fac
 def test_rows_that_come_as_operands_are_brought_by_the_copy_engine(facts):
     for one in DISASSEMBLED:
         copies = bases(facts[one.key].mnemonics)["UBLKCP"]
-        takes_operands = one.tile.source == "shared" and one.problem.format != "bf16"
-        assert copies == (one.problem.row_blocks if takes_operands else 0), named(one)
+        assert copies == (one.problem.row_blocks if one.prepared else 0), named(one)
 
 
 def test_no_sum_is_added_by_an_atomic(facts):

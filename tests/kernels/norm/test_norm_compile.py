@@ -9,7 +9,7 @@ import pytest
 from kernels.common.compile import Binary
 from kernels.common.operands import ORDERS
 from kernels.norm import NormTile, kernel, tile
-from tests.kernels.compiling import assert_fits, assert_ieee, compile_launch
+from tests.kernels.compiling import assert_fits, assert_ieee, bases, compile_launch
 
 KERNELS = {
     "rms_norm": kernel.rms_norm_kernel,
@@ -80,10 +80,15 @@ def test_hidden_rows_move_sixteen_bytes_an_instruction(op, capability):
 @pytest.mark.parametrize(("op", "width"), [("add_rms_norm", 5120), ("rms_norm", 768)])
 def test_operands_are_written_sixteen_bytes_an_instruction_too(op, width, order):
     binary = compiled(op, width, tile.default(width), 90, order=order)
+    alone = compiled(op, width, tile.default(width), 90)
     assert_fits(binary)
     stores = {name: n for name, n in binary.mnemonics().items() if name.startswith("STG")}
-    assert stores.pop("STG.E.128") > 1
-    assert list(stores.values()) == [1]  # of magnitudes, which are few
+    assert stores.keys() == {"STG.E.128", "STG.E.U16"}  # the latter of magnitudes
+    more = stores["STG.E.128"] - alone.mnemonics()["STG.E.128"]
+    assert more == stores["STG.E.U16"]
+    # nothing goes from thread to thread for it but the magnitude of a neighbour
+    assert binary.shared_bytes == alone.shared_bytes
+    assert bases(binary.mnemonics())["BAR"] == bases(alone.mnemonics())["BAR"]
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
