@@ -8,7 +8,7 @@
 // `NextOperands` of operands_arguments.py has the same fields in the same order.
 struct NextOperands {
   __half* image;            // [blocks, K/128, 4, 32, 8], or null where none are written
-  unsigned short* largest;  // [T, K/8]
+  unsigned short* largest;  // [T, 2, K/16]: of even and of odd eights
   int inputs;               // K
   int shift;                // of 2, the order
 };
@@ -27,5 +27,6 @@ __device__ __forceinline__ __half operand_of(__nv_bfloat16 v) { return __float2h
 __device__ __forceinline__ unsigned magnitude(__nv_bfloat16 v) { return __bfloat16_as_ushort(v) & 0x7FFFu; }
 
 __device__ __forceinline__ void tell_largest(const NextOperands& to, int row, int input, unsigned most) {
-  to.largest[static_cast<size_t>(row) * (to.inputs / 8) + input / 8] = static_cast<unsigned short>(most);
+  const int half = row * 2 + (input / 8 & 1);
+  to.largest[static_cast<size_t>(half) * (to.inputs / 16) + input / 16] = static_cast<unsigned short>(most);
 }

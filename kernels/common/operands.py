@@ -34,8 +34,9 @@ class Operands:
         image: fp16 [blocks, K/128, 4, 32, 8], contiguous: for a block of 8 rows and a step of 128
             inputs the vector v of lane 4 g + t, which is row 8 block + g and the eight inputs from
             32 t + 8 v on (order 32) or from 64 (v // 2) + 16 t + 8 (v % 2) on (order 16).
-        largest: int16 [8 x blocks, K/8], contiguous: of 8 inputs of a row the largest magnitude,
-            as the bits of a bf16 number.
+        largest: int16 [8 x blocks, 2, K/16], contiguous: the largest magnitude of 8 inputs of a row,
+            as the bits of a bf16 number: of the even eights, then of the odd ones, so that threads
+            which have neighbours store them apart and none is moved to be stored by another.
         order: one of `ORDERS`.
     """
 
@@ -122,7 +123,7 @@ def new_operands(
     blocks, steps = -(-num_rows // BLOCK_ROWS), num_inputs // STEP
     image = torch.empty((blocks, steps, 4, 32, 8), dtype=torch.float16, device=device)
     largest = torch.empty(
-        (BLOCK_ROWS * blocks, num_inputs // PART), dtype=torch.int16, device=device
+        (BLOCK_ROWS * blocks, 2, num_inputs // (2 * PART)), dtype=torch.int16, device=device
     )
     return Operands(image, largest, order)
 
@@ -139,5 +140,6 @@ def operands_of(rows: torch.Tensor, order: int) -> Operands:
     image = apart.permute(0, 2, 3, 5, 1, 4, 6).reshape(blocks, steps, 4, 32, 8)
     operands.image.copy_(image.to(torch.float16))
     magnitudes = padded.view(torch.int16) & 0x7FFF
-    operands.largest.copy_(magnitudes.view(BLOCK_ROWS * blocks, -1, PART).amax(2))
+    eights = magnitudes.view(BLOCK_ROWS * blocks, -1, 2, PART).amax(3)
+    operands.largest.copy_(eights.transpose(1, 2))
     return operands

@@ -41,7 +41,7 @@ def _differ(operands: Operands, rows: torch.Tensor) -> str | None:
     if padding:
         want.largest[num_rows:] = UNTOUCHED
         want.image[-1, :, :, 4 * (BLOCK_ROWS - padding) :] = UNTOUCHED
-    fault = different_bits(operands.largest, want.largest, ("row", "part"))
+    fault = different_bits(operands.largest, want.largest, ("row", "half", "part"))
     axes = ("block", "step", "vector", "lane", "input")
     return fault or different_bits(_one_nan(operands.image), _one_nan(want.image), axes)
 

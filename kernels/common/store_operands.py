@@ -13,13 +13,13 @@ def store_operands(
     num_rows,
     first,  # [ROWS, 1] or one for all: input of the first lane, a multiple of 128
     image_ptr,  # fp16 [blocks, WIDTH / 128, 4, 32, 8]
-    largest_ptr,  # int16 [8 x blocks, WIDTH / 16]
+    largest_ptr,  # int16 [8 x blocks, 2, WIDTH / 16]
     WIDTH: constexpr,
     LANES: constexpr,
     ROWS: constexpr,
     ORDER: constexpr,
 ) -> None:
-    """Store fp16 operands, and of each row the largest magnitude among 16 inputs.
+    """Store fp16 operands, and of each row the largest magnitude among 8 inputs.
 
     Eight inputs stay together, in one store of 16 bytes.
     """
@@ -37,8 +37,7 @@ def store_operands(
     written = (row < num_rows)[:, :, None] & (chunk < WIDTH // 8)
     tl.store(image_ptr + (place * 8 + tl.arange(0, 8)[None, None, :]), halves, mask=written)
     magnitudes = values.to(tl.int16, bitcast=True).to(tl.int32) & 0x7FFF
-    most = tl.max(tl.reshape(magnitudes, (ROWS, LANES // 16, 16)), axis=2, keep_dims=True)
-    # both threads that hold a part know its magnitude, the first one stores it: none is moved
-    most = tl.reshape(tl.broadcast_to(most, (ROWS, LANES // 16, 2)), (ROWS, LANES // 8))
-    written = (row < num_rows) & (eight < WIDTH // 8) & (eight % 2 == 0)
-    tl.store(largest_ptr + row * (WIDTH // 16) + eight // 2, most.to(tl.int16), mask=written)
+    most = tl.max(tl.reshape(magnitudes, (ROWS, LANES // 8, 8)), axis=2)
+    written = (row < num_rows) & (eight < WIDTH // 8)
+    at = row * (WIDTH // 8) + eight % 2 * (WIDTH // 16) + eight // 2
+    tl.store(largest_ptr + at, most.to(tl.int16), mask=written)

@@ -47,7 +47,7 @@ constexpr int STEP_VECTORS = 4 * 32;  // of a step's activations, 8 rows: four f
 constexpr int SHARED_X = ROW_BLOCKS * LONGEST * STEP_VECTORS;  // of a slice's: [row block][step][vector][lane]
 constexpr int MOVED = (LONGEST * 4 + CREW - 1) / CREW;   // of its pieces of 32 inputs, those that one warp brings
 // Whether pieces wait in registers for their factor; prepared rows are hardly ever brought so.
-constexpr bool KEPT = SOURCE == SHARED && !PREPARED && MOVED * ROW_BLOCKS <= 10;
+constexpr bool KEPT = SOURCE == SHARED && PREPARED == 0 && MOVED * ROW_BLOCKS <= 10;
 constexpr int GROUP_BLOCKS = TILES / PAIR * ROW_BLOCKS;  // of a group's results, 16 outputs x 8 rows
 constexpr int PLACES = (CREW * GROUP_BLOCKS + SPLITS - 1) / SPLITS;  // of all teams' blocks, those that one rank finishes
 constexpr int PART_FLOATS = PAIR * BLOCK_FLOATS;  // what one rank knows of a block
@@ -75,7 +75,7 @@ struct Problem {
   void* out;                      // [T, N] or, for pairs, [T, N/2]
   int rows, n, steps, x_stride, out_stride, residual_stride, tiles, teams;
   const uint4* operands;          // PREPARED: x as `Operands` of kernels/common/operands.py
-  const uint4* largest;           // their magnitudes, [T, Kp/128] times 16 of 16 bits
+  const uint4* largest;           // their magnitudes, [T, 2, Kp/128] times eight of 16 bits
   NextOperands next;              // of a pair's results
 };
 

@@ -31,18 +31,19 @@ def test_a_lanes_vectors_are_the_inputs_that_its_instructions_multiply(order):
                 assert torch.equal(image[row // 8, step, vector, row % 8 * 4 + t], want)
 
 
-def test_magnitudes_are_those_of_16_inputs_of_a_row():
+def test_magnitudes_are_those_of_8_inputs_of_a_row():
     rows = rows_of(11, 256)
     rows[10, 200] = -3e38
     largest = operands_of(rows, 32).largest.view(torch.bfloat16)
-    assert torch.equal(largest[:11], rows.abs().view(11, 16, 16).amax(2))
-    assert torch.equal(largest[11:], torch.zeros(5, 16).bfloat16())
+    want = rows.abs().view(11, 16, 2, 8).amax(3).transpose(1, 2)
+    assert torch.equal(largest[:11], want)
+    assert torch.equal(largest[11:], torch.zeros(5, 2, 16).bfloat16())
 
 
 def test_the_largest_magnitude_of_a_row_that_holds_nan_is_no_number():
     rows = rows_of(1, 128)
     rows[0, 7] = torch.nan
-    assert operands_of(rows, 16).largest.view(torch.bfloat16)[0, 0].isnan()
+    assert operands_of(rows, 16).largest.view(torch.bfloat16)[0, 0, 0].isnan()
 
 
 def test_numbers_that_have_no_operands_are_refused():
@@ -85,12 +86,12 @@ FAULTS = [
     ("one order for all", "PIECES: constexpr = ORDER // 8", "PIECES: constexpr = 4", True),
     ("blocks of rows mixed up", "row // 8 * STEPS", "row // 16 * STEPS", True),
     ("signed magnitudes", ".to(tl.int32) & 0x7FFF", ".to(tl.int32)", True),
-    ("a magnitude of half of the inputs", "(ROWS, LANES // 16, 16)), axis=2",
-     "(ROWS, LANES // 16, 16)) * (tl.arange(0, 16) < 8)[None, None, :], axis=2", True),
+    ("a magnitude of half of the inputs", "(ROWS, LANES // 8, 8)), axis=2",
+     "(ROWS, LANES // 8, 8)) * (tl.arange(0, 8) < 4)[None, None, :], axis=2", True),
     ("rows beyond the last written", "(row < num_rows)[:, :, None] &", "(row >= 0)[:, :, None] &",
      True),
-    ("the next inputs' magnitudes", "(WIDTH // 16) + eight // 2",
-     "(WIDTH // 16) + (eight // 2 ^ 1)", True),
+    ("the next inputs' magnitudes", "eight % 2 * (WIDTH // 16)",
+     "(1 - eight % 2) * (WIDTH // 16)", True),
 ]  # fmt: skip
 
 

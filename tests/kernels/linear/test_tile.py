@@ -56,7 +56,7 @@ def constants(chosen: dict[str, int]) -> dict[str, int]:
     """Evaluate the constants of skinny_problem.cuh for a set of macros."""
     names: dict[str, Any] = {"NVFP4": 0, "FP8_BLOCK": 1, "E4M3_ROW": 2, "BF16": 3, "STORE": 0,
                              "ADD_RESIDUAL": 1, "SILU_PAIR": 2, "SHARED": 0, "GLOBAL": 1,
-                             "true": 1, "aligned": aligned, **chosen}  # fmt: skip
+                             "true": 1, "aligned": aligned, "PREPARED": 0, **chosen}  # fmt: skip
     text = (FOLDER / "skinny_problem.cuh").read_text()
     pattern = re.compile(r"^constexpr (?:int|bool) (\w+) = (.+?);", re.MULTILINE)
     for name, expression in pattern.findall(text):
