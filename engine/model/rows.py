@@ -18,7 +18,7 @@ from engine.model.taps import Taps
 from engine.model.weights import AttentionWeights, DeltaWeights, ModelWeights
 from kernels.attention.prep import attention_prep
 from kernels.attention.verify import attention_verify
-from kernels.common.operands import Operands
+from kernels.common.operands import STEP, Operands
 from kernels.conv.arguments import GateInputs
 from kernels.conv.op import conv_gates
 from kernels.delta.gate import GATED_FROM, OutputGate
@@ -144,9 +144,11 @@ def _walk(
             q, v, beta, state.recurrent[index], record, *pending, tree.saves, tree.restores,
             out=out, gate=gate if num_rows >= GATED_FROM else None, overlap=shape.overlap,
         )  # fmt: skip
-    if num_rows < GATED_FROM:
-        out = gated_rms_norm(out, gate.z, gate.weight, gate.eps, overlap=shape.overlap)
-    return product(out.view(num_rows, -1), weights.out)
+    if num_rows >= GATED_FROM:
+        return product(out.view(num_rows, -1), weights.out)
+    ready = operands_for(weights.out, num_rows) if width % STEP == 0 else None
+    out = gated_rms_norm(out, gate.z, gate.weight, gate.eps, overlap=shape.overlap, operands=ready)
+    return product(out.view(num_rows, -1), weights.out, ready)
 
 
 def delta_products(
