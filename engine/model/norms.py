@@ -52,10 +52,11 @@ def gated_rms_norm(
     eps: float,
     *,
     overlap: bool = False,
+    operands: Operands | None = None,
 ) -> torch.Tensor:
     """Normalise each head's row, bf16 [T, H, D], scale it by weight and gate it by SiLU."""
     tile = _tile("gated_rms_norm", x)
-    return norm.gated_rms_norm(x, gate, weight, eps, tile=tile, overlap=overlap)
+    return norm.gated_rms_norm(x, gate, weight, eps, tile=tile, overlap=overlap, operands=operands)
 
 
 def _tile(op: str, x: torch.Tensor) -> NormTile | None:

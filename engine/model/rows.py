@@ -122,8 +122,7 @@ def _walk(
     pending = inputs.parity, inputs.num_pending, inputs.pending_rows
     raw, z = products(x, weights.qkv, weights.z, operands=operands)
     plain = plain_gates(weights)
-    writes = num_rows >= GATED_FROM and width % STEP == 0
-    ready = operands_for(weights.out, num_rows) if writes else None
+    ready = operands_for(weights.out, num_rows) if width % STEP == 0 else None
     gate = OutputGate(z.view(num_rows, -1, width), weights.norm, config.rms_norm_eps, ready)
     out = x.new_empty((num_rows, heads, width))
     if plain is not None and takes(num_rows, config.key_head_dim, width, x.shape[1]):
@@ -147,8 +146,10 @@ def _walk(
             out=out, gate=gate if num_rows >= GATED_FROM else None, overlap=shape.overlap,
         )  # fmt: skip
     if num_rows < GATED_FROM:
-        out = gated_rms_norm(out, gate.z, gate.weight, gate.eps, overlap=shape.overlap)
-    return product(out.view(num_rows, -1), weights.out, operands=ready)
+        out = gated_rms_norm(
+            out, gate.z, gate.weight, gate.eps, overlap=shape.overlap, operands=ready
+        )
+    return product(out.view(num_rows, -1), weights.out, ready)
 
 
 def delta_products(

@@ -34,9 +34,9 @@ class Operands:
         image: fp16 [blocks, K/128, 4, 32, 8], contiguous: for a block of 8 rows and a step of 128
             inputs the vector v of lane 4 g + t, which is row 8 block + g and the eight inputs from
             32 t + 8 v on (order 32) or from 64 (v // 2) + 16 t + 8 (v % 2) on (order 16).
-        largest: int16 [8 x blocks, 2, K/16], contiguous: the largest magnitude of 8 inputs of a row,
-            as the bits of a bf16 number: of the even eights, then of the odd ones, so that threads
-            which have neighbours store them apart and none is moved to be stored by another.
+        largest: int16 [8 x blocks, 2, K/16], contiguous: the largest magnitude of 8 inputs of a
+            row, as the bits of a bf16 number: of the even eights, then of the odd ones, so that
+            threads with neighbours store them apart and none is moved to be stored by another.
         order: one of `ORDERS`.
     """
 

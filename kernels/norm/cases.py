@@ -180,6 +180,21 @@ def _operands_differ(device: str) -> str | None:
         for write in (alone, added):
             if fault := wrong_operands(write, rows, width, device):
                 return f"{write.__name__} {rows} x {width}: {fault}"
+    for rows, heads in ((1, 5), (11, 2)):
+        inputs = gated_case(rows, heads, domain.OUTLIERS).draw(7, device)
+        x, gate, weight = inputs["x"], inputs["gate"], inputs["weight"] * 3e4
+        x[0, 1, 3] = torch.nan
+
+        def gated(
+            operands: Operands,
+            x: torch.Tensor = x,
+            gate: torch.Tensor = gate,
+            weight: torch.Tensor = weight,
+        ) -> torch.Tensor:
+            return gated_rms_norm(x, gate, weight, EPS, operands=operands).flatten(1)
+
+        if fault := wrong_operands(gated, rows, 128 * heads, device):
+            return f"gated {rows} x {heads} heads: {fault}"
     return None
 
 

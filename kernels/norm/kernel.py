@@ -111,6 +111,8 @@ def gated_rms_norm_kernel(
     gate_ptr,  # bf16 [T, H, D]
     weight_ptr,  # bf16 or fp32 [D]
     out_ptr,  # bf16 [T, H, D]
+    image_ptr,  # the operands of out [T, H * D], written where ORDER is not 0
+    largest_ptr,
     num_rows,  # T * H
     num_heads,
     stride_x_token,
@@ -126,11 +128,14 @@ def gated_rms_norm_kernel(
     FOLDS: constexpr,
     PAIRS: constexpr,
     ROUND_PRODUCT: constexpr,
+    INPUTS: constexpr,
+    ORDER: constexpr,
     OVERLAP: constexpr,
 ) -> None:
     """Write x / rms(x) * weight * silu(gate) with the model's rounding points.
 
     `ROUND_PRODUCT`: the weight is bf16, so the model's product with it is rounded to bf16.
+    `INPUTS`: H * D, of operands, for which D is a multiple of 128.
     """
     rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
     token, head = rows // num_heads, rows % num_heads
@@ -149,4 +154,10 @@ def gated_rms_norm_kernel(
     scaled = normed.to(tl.bfloat16).to(tl.float32) * weight
     if ROUND_PRODUCT:
         scaled = scaled.to(tl.bfloat16).to(tl.float32)
-    tl.store(out_ptr + out_at, (scaled * silu(gate)).to(tl.bfloat16), mask=mask)
+    out = (scaled * silu(gate)).to(tl.bfloat16)
+    tl.store(out_ptr + out_at, out, mask=mask)
+    if ORDER:
+        store_operands(
+            out, token, num_rows // num_heads, (head * WIDTH).to(tl.int32),
+            image_ptr, largest_ptr, INPUTS, LANES, ROWS, ORDER,
+        )  # fmt: skip

@@ -10,7 +10,7 @@ import torch
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
-from kernels.common.operands import Operands, order, places
+from kernels.common.operands import STEP, Operands, order, places
 from kernels.norm import tile as tiles
 from kernels.norm.reference import (
     add_rms_norm_reference,
@@ -169,6 +169,7 @@ def gated_rms_norm(
     tile: NormTile | None = None,
     overlap: bool = False,
     out: torch.Tensor | None = None,
+    operands: Operands | None = None,
 ) -> torch.Tensor:
     """Normalise each head's row, scale it by weight and gate it by SiLU.
 
@@ -183,13 +184,16 @@ def gated_rms_norm(
         overlap: start before the previous kernel of the stream has ended (programmatic dependent
             launch). Changes no bit; every kernel of the stream must then wait as this one does.
         out: bf16 [T, H, D] to write into; may be x. None allocates.
+        operands: of rows [T, H * D], written with the result as the product behind takes it, D a
+            multiple of 128; None where it does not.
 
     Returns:
         bf16 [T, H, D]; `out` where it was given.
 
     Raises:
         TypeError: a dtype is not one of those above.
-        ValueError: shapes, strides or devices disagree, or the tile does not fit the width.
+        ValueError: shapes, strides or devices disagree, the tile does not fit the width, or
+            operands are asked for and D is no multiple of 128.
 
     Numerics:
         fp32 normalise -> bf16; times weight, product -> bf16 when the weight is bf16 and kept in
@@ -210,19 +214,34 @@ def gated_rms_norm(
     out = torch.empty_like(x) if out is None else out
     axes.tensor("out", out, ("T", "H", "D"), ACTIVATION, "allocate it like x")
     axes.same_device(x=x, gate=gate, weight=weight, out=out)
+    if operands is not None:
+        _expect_heads(operands, out)
     if not interpreter.on_kernels(x):
-        return out.copy_(gated_rms_norm_reference(x, gate, weight, eps))
+        out.copy_(gated_rms_norm_reference(x, gate, weight, eps))
+        if operands is not None:
+            operands.fill(out.flatten(1))
+        return out
     tile = _fitting("gated_rms_norm", tile, axes["D"])
     if num_rows := axes["T"] * axes["H"]:
         from kernels.norm.kernel import gated_rms_norm_kernel
 
         gated_rms_norm_kernel[(tile.num_programs(num_rows),)](
-            x, gate, weight, out, num_rows, axes["H"], x.stride(0), x.stride(1),
+            x, gate, weight, out, *places(operands), num_rows, axes["H"], x.stride(0), x.stride(1),
             gate.stride(0), gate.stride(1), out.stride(0), out.stride(1), eps,
-            **tile.constants(axes["D"]), OVERLAP=overlap,
-            ROUND_PRODUCT=weight.dtype == torch.bfloat16, **_options(tile, overlap),
+            **tile.constants(axes["D"]), ROUND_PRODUCT=weight.dtype == torch.bfloat16,
+            INPUTS=0 if operands is None else operands.num_inputs, ORDER=order(operands),
+            OVERLAP=overlap, **_options(tile, overlap),
         )  # fmt: skip
     return out
+
+
+def _expect_heads(operands: Operands, out: torch.Tensor) -> None:
+    if out.shape[2] % STEP:
+        raise ValueError(
+            f"gated_rms_norm: heads of {out.shape[2]} are no whole steps of {STEP}, which operands "
+            "are written in; pass none"
+        )
+    operands.expect("gated_rms_norm", out.flatten(1))
 
 
 def _options(tile: NormTile, overlap: bool) -> dict[str, int | bool]:

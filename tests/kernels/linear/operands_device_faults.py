@@ -8,11 +8,7 @@ PYTHONPATH=. python tests/kernels/linear/operands_device_faults.py
 import sys
 
 from kernels.linear import launch_laws, skinny_launch
-from kernels.linear.ahead import Variant, compile_ahead
 from kernels.linear.launch_laws import LAUNCH_LAWS
-from kernels.linear.problems import FORMATS_OF_8_BITS_AT_MOST
-from kernels.linear.tile import SkinnyProblem
-from kernels.linear.tile_choice import defaults
 from tests.kernels.device_faults import Fault, try_all
 
 LAW = next(law for law in LAUNCH_LAWS if "operands" in law.name)
@@ -40,19 +36,6 @@ def plant(source: str) -> None:
     skinny_launch._plan.cache_clear()
 
 
-def compile_all(sources: list[str]) -> None:
-    """Compile what the law launches, source after source, each in threads."""
-    launches = [
-        Variant(tile, SkinnyProblem(72, NUM_INPUTS, name, count))
-        for name in FORMATS_OF_8_BITS_AT_MOST
-        for rows in ROWS
-        for count, tile in defaults(72, NUM_INPUTS, name, (9, 0)).launches(rows)
-    ]
-    for source in sources:
-        plant(source)
-        compile_ahead(launches)
-
-
 def broken(_wanted: str | None) -> list[str]:
     """The law's name where it is red."""
     return [LAW.name] if LAW.broken("cuda") else []
@@ -60,4 +43,4 @@ def broken(_wanted: str | None) -> list[str]:
 
 if __name__ == "__main__":
     launch_laws.OPERAND_INPUTS, launch_laws.OPERAND_ROWS = (NUM_INPUTS,), ROWS
-    sys.exit(try_all(FAULTS, skinny_launch.SOURCE, compile_all, plant, broken))
+    sys.exit(try_all(FAULTS, skinny_launch.SOURCE, list, plant, broken))

@@ -40,10 +40,8 @@ def compiled(
 ) -> Binary:
     constants = chosen.constants(width)
     if op == "gated_rms_norm":
-        constants["ROUND_PRODUCT"] = weight == "*bf16"
-    else:
-        constants["ORDER"] = order
-    constants["OVERLAP"] = overlap
+        constants |= {"ROUND_PRODUCT": weight == "*bf16", "INPUTS": 48 * width if order else 0}
+    constants |= {"ORDER": order, "OVERLAP": overlap}
     types = {"eps": "fp32", "weight_ptr": weight}
     types |= {"image_ptr": "*fp16", "largest_ptr": "*i16"} if order else {}
     return compile_launch(KERNELS[op], constants, chosen.options(), capability, types)
@@ -89,6 +87,11 @@ def test_operands_are_written_sixteen_bytes_an_instruction_too(op, width, order)
     # nothing goes from thread to thread for it but the magnitude of a neighbour
     assert binary.shared_bytes == alone.shared_bytes
     assert bases(binary.mnemonics())["BAR"] == bases(alone.mnemonics())["BAR"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_operands_of_heads_compile_without_spills(order):
+    assert_fits(compiled("gated_rms_norm", 128, tile.default(128), 90, order=order))
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
