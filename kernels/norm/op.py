@@ -10,7 +10,7 @@ import torch
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
-from kernels.common.operands import STEP, Operands, order, places
+from kernels.common.operands import Operands, order, places
 from kernels.norm import tile as tiles
 from kernels.norm.reference import (
     add_rms_norm_reference,
@@ -215,7 +215,7 @@ def gated_rms_norm(
     axes.tensor("out", out, ("T", "H", "D"), ACTIVATION, "allocate it like x")
     axes.same_device(x=x, gate=gate, weight=weight, out=out)
     if operands is not None:
-        _expect_heads(operands, out)
+        operands.expect_heads("gated_rms_norm", out)
     if not interpreter.on_kernels(x):
         out.copy_(gated_rms_norm_reference(x, gate, weight, eps))
         if operands is not None:
@@ -233,15 +233,6 @@ def gated_rms_norm(
             OVERLAP=overlap, **_options(tile, overlap),
         )  # fmt: skip
     return out
-
-
-def _expect_heads(operands: Operands, out: torch.Tensor) -> None:
-    if out.shape[2] % STEP:
-        raise ValueError(
-            f"gated_rms_norm: heads of {out.shape[2]} are no whole steps of {STEP}, which operands "
-            "are written in; pass none"
-        )
-    operands.expect("gated_rms_norm", out.flatten(1))
 
 
 def _options(tile: NormTile, overlap: bool) -> dict[str, int | bool]:
