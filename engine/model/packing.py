@@ -179,7 +179,7 @@ class Packer:
         found = None
         try:
             found = lookup(self._launching.rows, N, Kp, name, paired=paired)
-        except (ValueError, KeyError, TypeError) as problem:
+        except (ValueError, TypeError) as problem:
             self._faults.append(f"{shape}: {problem}")
         if found is None:
             if not paired:  # tune times no pairs: nothing a person could do

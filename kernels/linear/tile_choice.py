@@ -76,8 +76,7 @@ def lookup(
         paired: gate and up end in one output.
 
     Raises:
-        ValueError: the entry lacks a class that every weight needs.
-        KeyError: a row lacks a field.
+        ValueError: the entry lacks a class that every weight needs, or a row a field.
     """
     found: dict[int, SkinnyTile] = {}
     wanted = {"op": PAIR_OP if paired else OP, "N": N, "K": Kp, "format": format_name}
@@ -98,9 +97,15 @@ def from_row(row: Mapping[str, Any]) -> SkinnyTile:
     """Read a tile from the fields of a table's row.
 
     Raises:
-        KeyError: the row lacks a field.
+        ValueError: the row lacks a field; `tune` of another version wrote it.
     """
-    return SkinnyTile(**{one.name: row[one.name] for one in fields(SkinnyTile)})
+    names = [one.name for one in fields(SkinnyTile)]
+    if missing := [name for name in names if name not in row]:
+        raise ValueError(
+            f"a row has no {' and no '.join(missing)}, which a tile of this version has; "
+            "run qwen38 tune --family linear to measure it anew"
+        )
+    return SkinnyTile(**{name: row[name] for name in names})
 
 
 def candidates(problem: SkinnyProblem, capability: tuple[int, int]) -> tuple[SkinnyTile, ...]:

@@ -148,6 +148,13 @@ def test_candidates_fit_are_told_apart_and_hold_the_default(capability, name, ro
         assert from_row(tile.as_row()) == tile
 
 
+def test_a_row_of_another_version_is_refused_with_what_it_lacks():
+    row = SkinnyTile(1, 1, 1, 2, "global").as_row()
+    del row["finishers"]
+    with pytest.raises(ValueError, match=r"a row has no finishers, .*qwen38 tune --family linear"):
+        from_row(row)
+
+
 def test_slices_cover_k_in_warps_of_their_own():
     for splits, steps in product((1, 2, 4, 8), (1, 2, 40, 136)):
         tile = SkinnyTile(splits, 3, 1, 2, "global")
