@@ -11,8 +11,6 @@ class Waiting:
         self.is_urgent = False
         """Whether the answer in progress was stopped so that the queued message is sent."""
         self.is_for_profile = False
-        """Whether it was queued while another profile was wanted, which it then waits for."""
-        self.is_for_profile = False
         """Whether the queued message was written when another profile was to come."""
         self._refused = ""
 
