@@ -29,11 +29,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from kernels import FAMILY_MODULES
 from kernels.common.case import Case
 from kernels.common.family import Family, Op, load_families
+from kernels.common.operands import operands_of
 from kernels.common.proofs import SEED
 from kernels.linear.ahead import Variant, compile_ahead
 from kernels.linear.laws import drawn
 from kernels.linear.problems import FORMATS
-from kernels.linear.skinny import skinny_linear
+from kernels.linear.skinny import order_of, skinny_linear
 from kernels.linear.tile import (
     CLUSTERS,
     SOURCES,
@@ -118,29 +119,34 @@ def _case_call(op: Op, case: Case) -> Call:
 def skinny_tiles(
     max_shared_bytes: int, num_sms: int
 ) -> Iterator[tuple[SkinnyProblem, SkinnyTile, bool]]:
-    """One tile of every kind that fits: blocks of a cluster, source of the activations, buffers.
+    """One tile of every kind that fits: blocks of a cluster, source of the activations, finishers.
 
     Rings are as short as they may be, so that all are gone round; the last tile is ragged. Row
-    counts, widths of a group and overlap change from kind to kind.
+    counts, widths of a group and overlap change from kind to kind. With finishers there are so many
+    outputs that teams have several groups.
     """
-    kinds: list[tuple[str, int, Source, int]] = [
-        (name, splits, source, buffers)
+    kinds: list[tuple[str, int, Source, bool]] = [
+        (name, splits, source, finished)
         for name in FORMATS
         for splits in CLUSTERS
         for source in SOURCES
-        for buffers in (1, 2)
+        for finished in (False, True)
     ]
-    for number, (name, splits, source, buffers) in enumerate(kinds):
-        problem = SkinnyProblem(1000, 2048, name, rows=(8, 16, 24)[number % 3])
-        crews = (tile for crew in (4, 2, 1) for tile in _cut(splits, crew, source, buffers, number))
+    for number, (name, splits, source, finished) in enumerate(kinds):
+        rows = (8, 16, 24)[number % 3]
+        problem = SkinnyProblem(6000 if finished else 1000, 2048, name, rows)
+        cuts = (_cut(splits, crew, source, number, finished=finished) for crew in (4, 2, 1))
+        crews = (tile for tiles in cuts for tile in tiles)
         fitting = (one for one in crews if fits(one, problem, num_sms, max_shared_bytes))
         if (tile := next(fitting, None)) is not None:
             yield problem, tile, number % 8 in (1, 2, 4, 7)
 
 
-def _cut(splits: int, crew: int, source: Source, buffers: int, number: int) -> list[SkinnyTile]:
-    wide = 1 + number // 2 % 3
-    return [SkinnyTile(splits, crew, tiles, 2, source, buffers) for tiles in (wide, 1)]
+def _cut(
+    splits: int, crew: int, source: Source, number: int, *, finished: bool
+) -> list[SkinnyTile]:
+    wide, finishers = 1 + number // 2 % 3, crew if finished else 0
+    return [SkinnyTile(splits, crew, tiles, 2, source, finishers) for tiles in (wide, 1, 4)]
 
 
 def _skinny_calls() -> Iterator[Call]:
@@ -155,9 +161,13 @@ def _skinny_calls() -> Iterator[Call]:
 
 
 def _multiply(x: torch.Tensor, weight: Weight, tile: SkinnyTile, *, overlap: bool) -> None:
-    tiles = SkinnyTiles(tile, tile, tile, tile)
+    """Multiply rows, and where that is another launch, rows that come as operands."""
+    tiles, order = SkinnyTiles(tile, tile, tile, tile), order_of(weight)
+    operands = None if order is None or tile.source == "global" else operands_of(x, order)
     for _ in range(2 if overlap else 1):  # the second before the first has ended
         skinny_linear(x, weight, tiles=tiles, overlap=overlap)
+    if operands is not None:
+        skinny_linear(x, weight, tiles=tiles, operands=operands)
 
 
 def _mixer_calls() -> Iterator[Call]:
