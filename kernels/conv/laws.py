@@ -244,43 +244,42 @@ def _captured_rounds_differ(device: str, draw: Draw) -> str | None:
 
 
 def _overlap_differs(device: str, draw: Draw) -> str | None:
-    """Compare two rounds, the second of the first's rows, with and without overlap."""
-    layer = small_layer(device, 5)
-    tail, (x, ab) = layer.draw(3, layer.channels), draw(layer, 16)
+    """Compare two layers, the second of the first one's values, with and without overlap."""
+    layers = small_layer(device, 5), Layer(device, 6, 1, 4, 128)
+    (x, ab), (_, other_ab) = (draw(layer, 16) for layer in layers)
+    tails = [layer.draw(3, layer.channels) for layer in layers]
 
-    def two(rounds: Rounds, outputs: dict[str, torch.Tensor], *, overlap: bool) -> None:
-        for half in (0, 1):
-            rounds.launch(x, ab, outputs, overlap=overlap)
-            rounds.parity.fill_(1 - half)
-
-    def prepared() -> tuple[Rounds, dict[str, torch.Tensor]]:
+    def prepared(layer: Layer, tail: torch.Tensor) -> tuple[Rounds, dict[str, torch.Tensor]]:
         rounds = Rounds(layer, tail)
         rounds.parents.copy_(torch.arange(-1, MAX_ROWS - 1))
         rounds.pending_rows.copy_(torch.arange(MAX_ROWS))
         rounds.num_pending.fill_(16)
-        rounds.raw[1] = rounds.raw[0] = 0.0
+        rounds.raw.zero_()
         return rounds, rounds.outputs(16)
 
-    def written(rounds: Rounds, outputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    first, second = (prepared(*one) for one in zip(layers, tails, strict=True))
+
+    def both(*, overlap: bool) -> None:
+        first[0].launch(x, ab, first[1], overlap=overlap)
+        second[0].launch(first[1]["v"].flatten(1), other_ab, second[1], overlap=overlap)
+
+    def written() -> dict[str, torch.Tensor]:
+        rounds, outputs = second
         named = {"raw": rounds.raw, "k": rounds.k, "decay": rounds.decay, "tail": rounds.tails}
         return {name: tensor.clone() for name, tensor in (outputs | named).items()}
 
-    rounds, outputs = prepared()
-    two(rounds, outputs, overlap=False)
-    want = written(rounds, outputs)
-    again, twice = prepared()
-    graph = capture([lambda: two(again, twice, overlap=True)])
-    for how in ("eager", "in a graph"):
+    both(overlap=False)
+    want = written()
+    graph = capture([lambda: both(overlap=True)])
+    for how, call in (("eager", lambda: both(overlap=True)), ("in a graph", graph.replay)):
         for _ in range(10):
-            again.tails.copy_(Rounds(layer, tail).tails)
-            again.raw.zero_()
-            for tensor in twice.values():
-                tensor.fill_(torch.nan)
-            if how == "eager":
-                two(again, twice, overlap=True)
-            else:
-                graph.replay()
-            if fault := first_difference(written(again, twice), want, OF_A_ROUND):
+            for rounds, outputs in (first, second):
+                rounds.raw.zero_()
+                for tensor in outputs.values():
+                    tensor.fill_(torch.nan)
+            torch.cuda.synchronize()
+            call()
+            if fault := first_difference(written(), want, OF_A_ROUND):
                 return f"{how}: {fault}"
     return None
 

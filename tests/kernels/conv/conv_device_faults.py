@@ -43,8 +43,6 @@ FAULTS: list[Fault] = [
      MODEL),
     ("b of the other head", "w % 2 * p.value_heads + head", "w % 2 * p.value_heads + head / 2 * 2",
      MODEL),
-    ("inputs added in another order", "__fadd_rn(pair(0), pair(2)), __fadd_rn(pair(4), pair(6))",
-     "__fadd_rn(pair(0), pair(4)), __fadd_rn(pair(2), pair(6))", MODEL),
     ("the last warp's sums forgotten", "sums[warp + 1][thread]", "sums[min(warp + 1, 6)][thread]",
      MODEL),
     ("a | b not rounded", "const float all = rounded(", "const float all = (", MODEL),
