@@ -1,7 +1,8 @@
 """Offer the convolution with its gates: check arguments, choose the build, launch.
 
-CUDA tensors go to the Triton kernels, CPU tensors to the torch references; in a process whose
-kernels were built for Triton's interpreter (checks only) CPU tensors go to the kernels too.
+CUDA tensors go to the Triton kernels, or to rows.cu where many rows come with what their a | b are
+the product of; CPU tensors to the torch references. In a process whose kernels were built for
+Triton's interpreter (checks only) CPU tensors go to the Triton kernels too.
 """
 
 import torch
