@@ -13,6 +13,7 @@ from functools import cache
 import torch
 
 from kernels.common import nvrtc, proofs
+from kernels.common.cuda_kernel import CudaKernel
 from kernels.conv import laws, problems, rows_launch
 from kernels.conv.cases import FAMILY
 from tests.kernels.device_faults import Fault, try_all
@@ -57,10 +58,10 @@ def plant(source: str) -> None:
     """Have the next launches run another source."""
 
     @cache
-    def load(num_inputs: int, device: int) -> nvrtc.CudaKernel:
+    def load(num_inputs: int, device: int) -> CudaKernel:
         target = nvrtc.architecture(torch.cuda.get_device_capability(device))
         code = nvrtc.compile_cubin(source, target, {"INPUTS": num_inputs})
-        return nvrtc.CudaKernel(code, "conv_rows")
+        return CudaKernel(code, "conv_rows")
 
     rows_launch.load = load
 
