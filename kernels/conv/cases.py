@@ -49,6 +49,7 @@ def _cases() -> tuple[Case, ...]:
         gates_case(5, NARROW, width=16, num_pending=32),
         gates_case(13, NARROW, width=16, num_pending=7, parity=1),
         gates_case(1, DEMO, num_inputs=256),
+        gates_case(13, DEMO, num_pending=3, parity=1, num_inputs=770),
         gates_case(6, NARROW, width=16, num_pending=1, num_inputs=1024),
         gates_case(3, NARROW, width=16, num_inputs=1500),
         prefill_case(1, DEMO),
@@ -74,6 +75,7 @@ def _cases() -> tuple[Case, ...]:
     for hostile in domain.HOSTILE:
         cases.append(gates_case(6, DEMO, hostile))
         cases.append(gates_case(2, NARROW, hostile, width=16, num_inputs=256))
+        cases.append(gates_case(13, DEMO, hostile, num_inputs=256, interpreted=False))
         cases.append(prefill_case(6, DEMO, hostile))
     return tuple(cases)
 

@@ -1,6 +1,7 @@
 """State the laws of the convolution: a row is its path, whatever was computed beside it."""
 
 import random
+from collections.abc import Callable
 
 import torch
 
@@ -10,6 +11,7 @@ from kernels.common.compare import different_bits
 from kernels.common.family import Law
 from kernels.common.round import MAX_ROWS
 from kernels.common.tree import plan_chain, plan_tree
+from kernels.conv.arguments import GateInputs
 from kernels.conv.op import conv_fold
 from kernels.conv.prefill import conv_prefill
 from kernels.conv.rounds import Layer, Rounds, random_tree, small_layer
@@ -17,6 +19,41 @@ from kernels.conv.rounds import Layer, Rounds, random_tree, small_layer
 CUDA_ROWS = range(1, MAX_ROWS + 1)
 CPU_ROWS = (1, 2, 5, 9)
 """Rows of a round that are tried: all on a GPU, few in the interpreter."""
+
+
+Drawn = tuple[torch.Tensor, torch.Tensor | GateInputs]
+Draw = Callable[[Layer, int], Drawn]
+"""Draws x and a | b of some rows, or what a | b are the product of."""
+
+DRAWS: dict[str, tuple[Draw, ...]] = {
+    "cpu": (Layer.rows,),
+    "cuda": (Layer.rows, lambda layer, num_rows: layer.product_rows(num_rows, 768)),
+}
+
+
+def _however_drawn(differs: Callable[[str, Draw], str | None]) -> Callable[[str], str | None]:
+    """Have a law tried with a | b that came, and with such as are multiplied."""
+
+    def broken(device: str) -> str | None:
+        faults = (differs(device, draw) for draw in DRAWS[device])
+        return next((fault for fault in faults if fault), None)
+
+    return broken
+
+
+def _row_of(ab: torch.Tensor | GateInputs, row: int) -> torch.Tensor | GateInputs:
+    """Return what is a row's alone."""
+    if isinstance(ab, GateInputs):
+        return GateInputs(ab.rows[row : row + 1], ab.weight)
+    return ab[row : row + 1]
+
+
+def _copy_gates(to: torch.Tensor | GateInputs, other: torch.Tensor | GateInputs) -> None:
+    if isinstance(to, GateInputs) and isinstance(other, GateInputs):
+        to.rows.copy_(other.rows)
+        to.weight.copy_(other.weight)
+    elif isinstance(to, torch.Tensor) and isinstance(other, torch.Tensor):
+        to.copy_(other)
 
 
 def first_difference(
@@ -34,7 +71,7 @@ OF_A_ROW = ("q", "k", "v", "beta", "decay", "raw")
 OF_A_ROUND = (*OF_A_ROW, "tail")
 
 
-def _rows_differ_from_single_steps(device: str) -> str | None:
+def _rows_differ_from_single_steps(device: str, draw: Draw) -> str | None:
     """Compare every row of chains and trees over rounds with single steps along its path."""
     layer, chance = small_layer(device, 0), random.Random(1)
     rounds = Rounds(layer, layer.draw(3, layer.channels))
@@ -42,12 +79,12 @@ def _rows_differ_from_single_steps(device: str) -> str | None:
     for num_rows in CUDA_ROWS if device == "cuda" else CPU_ROWS:
         for parents in (plan_chain(num_rows).parents, random_tree(num_rows, chance)):
             plan = plan_tree(parents)
-            x, ab = layer.rows(num_rows)
+            x, ab = draw(layer, num_rows)
             together = rounds.verify(x, ab, parents)
             reached: list[Rounds] = []
             for row, parent in enumerate(parents):
                 step = (reached[parent] if row else single).copy()
-                alone = step.verify(x[row : row + 1], ab[row : row + 1], (-1,))
+                alone = step.verify(x[row : row + 1], _row_of(ab, row), (-1,))
                 step.accept((0,))
                 reached.append(step)
                 one = {name: together[name][row : row + 1] for name in OF_A_ROW}
@@ -169,21 +206,21 @@ def _prefill_differs_from_a_verify(device: str) -> str | None:
     return first_difference(whole, steps, ("v", "beta"))
 
 
-def _captured_rounds_differ(device: str) -> str | None:
+def _captured_rounds_differ(device: str, draw: Draw) -> str | None:
     """Replay one graph over rounds of changing trees, halves and pending rows."""
     chance = random.Random(3)
     for num_rows in (1, 16, 32):
         layer = small_layer(device, 4)
         eager = Rounds(layer, layer.draw(3, layer.channels))
         replayed = eager.copy()
-        x, ab = layer.rows(num_rows)
+        x, ab = draw(layer, num_rows)
         outputs = replayed.outputs(num_rows)
         graph = capture([lambda r=replayed, x=x, ab=ab, o=outputs: r.launch(x, ab, o)])
         for _ in range(6):
             parents = random_tree(num_rows, chance)
-            some_x, some_ab = layer.rows(num_rows)
+            some_x, some_ab = draw(layer, num_rows)
             x.copy_(some_x)
-            ab.copy_(some_ab)
+            _copy_gates(ab, some_ab)
             want = eager.verify(x, ab, parents)
             half = int(replayed.parity)
             replayed.parents[:num_rows] = torch.tensor(parents, dtype=torch.int32)
@@ -206,54 +243,60 @@ def _captured_rounds_differ(device: str) -> str | None:
     return None
 
 
-def _overlap_differs(device: str) -> str | None:
-    """Compare two rounds, the second of the first's rows, with and without overlap."""
-    layer = small_layer(device, 5)
-    tail, (x, ab) = layer.draw(3, layer.channels), layer.rows(16)
+def _overlap_differs(device: str, draw: Draw) -> str | None:
+    """Compare two layers, the second of the first one's values, with and without overlap."""
+    layers = small_layer(device, 5), Layer(device, 6, 1, 4, 128)
+    (x, ab), (_, other_ab) = (draw(layer, 16) for layer in layers)
+    tails = [layer.draw(3, layer.channels) for layer in layers]
 
-    def two(rounds: Rounds, outputs: dict[str, torch.Tensor], *, overlap: bool) -> None:
-        for half in (0, 1):
-            rounds.launch(x, ab, outputs, overlap=overlap)
-            rounds.parity.fill_(1 - half)
-
-    def prepared() -> tuple[Rounds, dict[str, torch.Tensor]]:
+    def prepared(layer: Layer, tail: torch.Tensor) -> tuple[Rounds, dict[str, torch.Tensor]]:
         rounds = Rounds(layer, tail)
         rounds.parents.copy_(torch.arange(-1, MAX_ROWS - 1))
         rounds.pending_rows.copy_(torch.arange(MAX_ROWS))
         rounds.num_pending.fill_(16)
-        rounds.raw[1] = rounds.raw[0] = 0.0
+        rounds.raw.zero_()
         return rounds, rounds.outputs(16)
 
-    def written(rounds: Rounds, outputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    first, second = (prepared(*one) for one in zip(layers, tails, strict=True))
+
+    def both(*, overlap: bool) -> None:
+        first[0].launch(x, ab, first[1], overlap=overlap)
+        second[0].launch(first[1]["v"].flatten(1), other_ab, second[1], overlap=overlap)
+
+    def written() -> dict[str, torch.Tensor]:
+        rounds, outputs = second
         named = {"raw": rounds.raw, "k": rounds.k, "decay": rounds.decay, "tail": rounds.tails}
         return {name: tensor.clone() for name, tensor in (outputs | named).items()}
 
-    rounds, outputs = prepared()
-    two(rounds, outputs, overlap=False)
-    want = written(rounds, outputs)
-    again, twice = prepared()
-    graph = capture([lambda: two(again, twice, overlap=True)])
-    for how in ("eager", "in a graph"):
+    both(overlap=False)
+    want = written()
+    graph = capture([lambda: both(overlap=True)])
+    for how, call in (("eager", lambda: both(overlap=True)), ("in a graph", graph.replay)):
         for _ in range(10):
-            again.tails.copy_(Rounds(layer, tail).tails)
-            again.raw.zero_()
-            for tensor in twice.values():
-                tensor.fill_(torch.nan)
-            if how == "eager":
-                two(again, twice, overlap=True)
-            else:
-                graph.replay()
-            if fault := first_difference(written(again, twice), want, OF_A_ROUND):
+            for rounds, outputs in (first, second):
+                rounds.raw.zero_()
+                for tensor in outputs.values():
+                    tensor.fill_(torch.nan)
+            torch.cuda.synchronize()
+            call()
+            if fault := first_difference(written(), want, OF_A_ROUND):
                 return f"{how}: {fault}"
     return None
 
 
 LAWS = (
-    Law("a row of a chain or tree is single steps along its path", _rows_differ_from_single_steps),
+    Law(
+        "a row of a chain or tree is single steps along its path",
+        _however_drawn(_rows_differ_from_single_steps),
+    ),
     Law("folded tails are those of the next round", _fold_differs),
     Law("a prefill may be cut anywhere, its tail in place", _cut_changes_bits),
     Law("padding behind a prefill's rows changes nothing", _padding_changes_bits),
     Law("a prefill has the values of a verify", _prefill_differs_from_a_verify),
-    Law("one graph serves every round", _captured_rounds_differ, cuda_only=True),
-    Law("overlap with the kernel before changes no bit", _overlap_differs, cuda_only=True),
+    Law("one graph serves every round", _however_drawn(_captured_rounds_differ), cuda_only=True),
+    Law(
+        "overlap with the kernel before changes no bit",
+        _however_drawn(_overlap_differs),
+        cuda_only=True,
+    ),
 )

@@ -1,7 +1,8 @@
 """Offer the convolution with its gates: check arguments, choose the build, launch.
 
-CUDA tensors go to the Triton kernels, CPU tensors to the torch references; in a process whose
-kernels were built for Triton's interpreter (checks only) CPU tensors go to the kernels too.
+CUDA tensors go to the Triton kernels, or to rows.cu where many rows come with what their a | b are
+the product of; CPU tensors to the torch references. In a process whose kernels were built for
+Triton's interpreter (checks only) CPU tensors go to the Triton kernels too.
 """
 
 import torch
@@ -29,6 +30,7 @@ from kernels.conv.gates_reference import (
     tail_behind_pending_reference,
     unit_length,
 )
+from kernels.conv.rows_launch import launch_rows, takes
 
 FOLD_LANES = 512
 """Channels of one program of the fold."""
@@ -159,6 +161,13 @@ def conv_gates(
             record_decay[writes, row] = g.exp()
         record_raw[writes, :num_rows] = x
         tails[writes] = tail
+        return
+    if isinstance(ab, GateInputs) and x.is_cuda and takes(x, ab, axes["D"]):
+        others = (
+            weight, decay_rate, dt_bias, tails, record_raw, record_k, record_decay, parity,
+            num_pending, pending_rows, parents, q, v, beta,
+        )  # fmt: skip
+        launch_rows(x, ab, (axes["G"], axes["H"]), others, overlap=overlap)
         return
     from kernels.conv.kernel import conv_gates_kernel
 

@@ -36,7 +36,7 @@ __device__ __forceinline__ void convolve(Shared& shared, const Mixer& p, const V
     const Vector& one = vectors[i];
     if (one.row >= ROWS) continue;
     float y[CHANNELS];
-    convolve_channels(y, one);
+    convolve_channels(y, one.window, one.taps);
     const int within = threadIdx.x % 32 * CHANNELS;
     if (one.part == VALUE) {
       if (one.is_mine) store_halves(&shared.v[one.row][within], y);

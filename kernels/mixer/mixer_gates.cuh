@@ -51,19 +51,6 @@ __device__ __forceinline__ void sum_gates(Gates& gates, const Mixer& p, const ui
   }
 }
 
-// `softplus` of gates_kernel.py, which says why it is computed so.
-__device__ __forceinline__ float softplus(float x) {
-  const float z = exact_exp(-fabsf(x)), s = __fdiv_rn(z, __fadd_rn(2.0f, z)), square = __fmul_rn(s, s);
-  float p = __fadd_rn(__fmul_rn(square, 6.6666666666666667e-02f), 7.6923076923076923e-02f);
-  p = __fadd_rn(__fmul_rn(p, square), 9.0909090909090909e-02f);
-  p = __fadd_rn(__fmul_rn(p, square), 1.1111111111111111e-01f);
-  p = __fadd_rn(__fmul_rn(p, square), 1.4285714285714285e-01f);
-  p = __fadd_rn(__fmul_rn(p, square), 0.2f);
-  p = __fadd_rn(__fmul_rn(p, square), 3.3333333333333333e-01f);
-  p = __fadd_rn(__fmul_rn(p, square), 1.0f);
-  return __fadd_rn(x > 0.0f ? x : 0.0f, __fmul_rn(__fmul_rn(2.0f, s), p));
-}
-
 // Add the warps' sums and make of them what the walk wants; a warp makes decays, the next shares.
 __device__ __forceinline__ void make_gates(Gates& gates, const Mixer& p, int head, int half, bool records,
                                            float rate, float bias, int thread) {
@@ -72,10 +59,10 @@ __device__ __forceinline__ void make_gates(Gates& gates, const Mixer& p, int hea
   const float sum = rounded(__fadd_rn(__fadd_rn(gates.sums[0][of][row], gates.sums[1][of][row]),
                                       __fadd_rn(gates.sums[2][of][row], gates.sums[3][of][row])));
   if (of == 1) {
-    gates.beta[row] = rounded(__fdiv_rn(1.0f, __fadd_rn(1.0f, exact_exp(-sum))));
+    gates.beta[row] = share_of(sum);
     return;
   }
-  const float decay = exact_exp(__fmul_rn(rate, softplus(__fadd_rn(sum, bias))));
+  const float decay = decay_of(sum, rate, bias);
   gates.decay[row] = decay;
   if (records) p.record.decay[(half + row) * p.value_heads + head] = decay;
 }

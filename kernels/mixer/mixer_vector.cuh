@@ -58,43 +58,9 @@ __device__ __forceinline__ void load_rows(Vector& to, const Mixer& p) {
     if (to.places[age] >= 0) to.window[WINDOW - 2 - age] = load_halves(p.x + to.places[age] * p.x_stride + to.channel);
 }
 
-// Sum the window by its taps, oldest first, round, apply SiLU, round.
-__device__ __forceinline__ void convolve_channels(float (&y)[CHANNELS], const Vector& one) {
-  float rows[WINDOW][CHANNELS], taps[CHANNELS][WINDOW];
-#pragma unroll
-  for (int i = 0; i < WINDOW; ++i) widen(rows[i], one.window[i]);
-  widen(taps[0], {one.taps[0].x, one.taps[0].y}), widen(taps[1], {one.taps[0].z, one.taps[0].w});
-  widen(taps[2], {one.taps[1].x, one.taps[1].y}), widen(taps[3], {one.taps[1].z, one.taps[1].w});
-#pragma unroll
-  for (int c = 0; c < CHANNELS; ++c) {
-    float total = __fmul_rn(rows[0][c], taps[c][0]);
-#pragma unroll
-    for (int i = 1; i < WINDOW; ++i) total = __fadd_rn(total, __fmul_rn(rows[i][c], taps[c][i]));
-    y[c] = rounded(exact_silu(rounded(total)));
-  }
-}
-
-// 1 / length of the vector that the warp holds: squares added by a tree of neighbours.
-__device__ __forceinline__ float inverse_length(const float (&y)[CHANNELS]) {
-  const float first = __fadd_rn(__fmul_rn(y[0], y[0]), __fmul_rn(y[1], y[1]));
-  const float second = __fadd_rn(__fmul_rn(y[2], y[2]), __fmul_rn(y[3], y[3]));
-  return __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(over_warp(__fadd_rn(first, second)), 1e-6f)));
-}
-
 // Where the record has a lane's four of a key.
 __device__ __forceinline__ size_t key_place(const Mixer& p, int half, const Vector& one) {
   return static_cast<size_t>(half + one.row) * p.key_heads * KEY_DIM + one.channel - p.key_heads * KEY_DIM;
-}
-
-struct alignas(2 * CHANNELS) Four {
-  __nv_bfloat16 at[CHANNELS];
-};
-
-__device__ __forceinline__ void store_halves(__nv_bfloat16* to, const float (&y)[CHANNELS]) {
-  Four halves;
-#pragma unroll
-  for (int c = 0; c < CHANNELS; ++c) halves.at[c] = __float2bfloat16_rn(y[c]);
-  *reinterpret_cast<Four*>(to) = halves;
 }
 
 // Keep the row as it came; with row 0 the tail before it.

@@ -42,7 +42,7 @@ FAULTS: list[Fault] = [
      "(__fadd_rn(total[0], total[2]), __fadd_rn(total[1],", TWO),
     ("the last warp's sums forgotten", "gates.sums[3][of][row])", "0.0f)", TWO),
     ("a | b not rounded", "const float sum = rounded(", "const float sum = (", TWO),
-    ("a write share not rounded", "gates.beta[row] = rounded(", "gates.beta[row] = (", TWO),
+    ("a write share not rounded", "rounded(__fdiv_rn(1.0f,", "(__fdiv_rn(1.0f,", TWO),
     ("decays not recorded", "if (records) p.record.decay", "if (false) p.record.decay", TWO),
     ("pending rows not folded", "if (pending > 0) {", "if (false) {", PENDING),
     ("the folded state not stored", "    store_tile(s, p.state, at);\n", "", PENDING),
