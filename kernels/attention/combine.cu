@@ -1,53 +1,20 @@
-// Merge the partial results of a row and head over the chunks of its context, and gate the result.
-//
-// top = largest top; sum and weight = those of the chunks times 2^(chunk's top - top), a chain over
-// chunks c = s, s + 8, s + 16, .. for each of eight strands s, then the strands in order. Chunks past
-// the row's own position are not looked at, so it does not matter how many were launched.
+// Merge the partial results of a verify where its own blocks do not (verify_merge.cuh): a block for each
+// row and head, a group of threads for each strand.
 
-#include <cuda_bf16.h>
-#include <math_constants.h>
-
-#include "chunks.cuh"
+#include "merge.cuh"
 
 constexpr int D = 256;
-constexpr int STRANDS = 8, QUADS = D / 4, THREADS = STRANDS * QUADS;
-// AHEAD, by `combine_macros` of verify_launch.py: partial results of a strand that are asked for before their
-// scales are known. Changes no bit.
+constexpr int QUADS = D / 4, THREADS = STRANDS * QUADS;
+// By `combine_macros` of verify_launch.py: AHEAD, partial results of a strand that are asked for before
+// their scales are known, and SHARE, which change no bit; and KV_BYTES.
 
 struct Problem {
-  const float* sums;          // [chunks, T * H, D]
-  const float* tops;          // [chunks, T * H]
-  const float* weights;       // [chunks, T * H]
-  const __nv_bfloat16* gate;  // [T, H, D], strides gate_stride, gate_head_stride
-  __nv_bfloat16* out;         // [T, H * D], row stride out_stride
+  Partials partials;
+  Gated gated;
   const int* start;
-  const int* depths;          // [T]
-  int gate_stride, gate_head_stride, out_stride, rows, heads, chunks;
+  const int* depths;  // [T]
+  int heads, group_rows, chunks;
 };
-
-__device__ __forceinline__ float exp2_of(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
-__device__ __forceinline__ void add_scaled(float4& sum, float scale, const float4& more) {
-  sum.x = __fmaf_rn(scale, more.x, sum.x);
-  sum.y = __fmaf_rn(scale, more.y, sum.y);
-  sum.z = __fmaf_rn(scale, more.z, sum.z);
-  sum.w = __fmaf_rn(scale, more.w, sum.w);
-}
-
-__device__ __forceinline__ float4 load(const float* sums, long long rows) {
-  return *reinterpret_cast<const float4*>(sums + rows * D);
-}
-
-// bf16(attention) times bf16(sigmoid(gate)), rounded.
-__device__ __forceinline__ __nv_bfloat16 gated(float sum, float weight, __nv_bfloat16 gate) {
-  const float attention = __bfloat162float(__float2bfloat16_rn(__fdiv_rn(sum, weight)));
-  const float sigmoid = __fdiv_rn(1.0f, 1.0f + expf(-__bfloat162float(gate)));
-  return __float2bfloat16_rn(__fmul_rn(attention, __bfloat162float(__float2bfloat16_rn(sigmoid))));
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine(const __grid_constant__ Problem p) {
   extern __shared__ __align__(16) float shared[];
@@ -56,32 +23,29 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine
   float4* const strands = reinterpret_cast<float4*>(shared + (2 * p.chunks + 3) / 4 * 4);  // [STRANDS, QUADS]
   float* const strand_weights = reinterpret_cast<float*>(strands + THREADS);
   float* const warp_tops = strand_weights + STRANDS;
-  const int quad = threadIdx.x % QUADS, strand = threadIdx.x / QUADS;
-  const int row = blockIdx.x / p.heads, head = blockIdx.x % p.heads, column = quad * 4;
-  const long long step = static_cast<long long>(p.rows) * p.heads;
+  const int quad = threadIdx.x % QUADS, strand = threadIdx.x / QUADS, sixteen = quad / 4, t = quad % 4;
+  const int row = blockIdx.x / p.heads, head = blockIdx.x % p.heads;
+  const int own = p.partials.first_line(head / SHARE, row / p.group_rows) + row % p.group_rows * SHARE + head % SHARE;
 
   if constexpr (OVERLAP) {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     asm volatile("griddepcontrol.wait;" ::: "memory");
   }
   // All loads that need no other's result go out together; what lies beyond the row is not used.
-  const float* const mine = p.sums + blockIdx.x * static_cast<long long>(D) + column;
+  const float* const mine = p.partials.quad(own, sixteen, t);
+  const long long step = static_cast<long long>(p.partials.lines) * D;
   float4 ahead[AHEAD];
 #pragma unroll
-  for (int i = 0; i < AHEAD; ++i) ahead[i] = load(mine, min(strand + i * STRANDS, p.chunks - 1) * step);
-  const __nv_bfloat16* const gate =
-      p.gate + static_cast<long long>(row) * p.gate_stride + head * static_cast<long long>(p.gate_head_stride) + column;
-  __nv_bfloat16 gates[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i)
-    if (strand == 0) gates[i] = gate[i];
+  for (int i = 0; i < AHEAD; ++i) ahead[i] = load_quad(mine + min(strand + i * STRANDS, p.chunks - 1) * step);
+  Gates gates;
+  if (strand == 0) gates.load(p.gated, row, head, sixteen, t);
   float most = -CUDART_INF_F;
   const int position = *p.start + p.depths[row];
   const int reached = chunk_of(position) + 1, count = min(reached, p.chunks);
   for (int i = threadIdx.x; i < p.chunks; i += THREADS) {
-    const float top = p.tops[i * step + blockIdx.x];
+    const float top = p.partials.tops[p.partials.line(i, own)];
     scales[i] = top;
-    weights[i] = p.weights[i * step + blockIdx.x];
+    weights[i] = p.partials.weights[p.partials.line(i, own)];
     if (i < count) most = fmaxf(most, top);
   }
 #pragma unroll
@@ -106,7 +70,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine
 #pragma unroll 4
   for (int chunk = strand + AHEAD * STRANDS; chunk < count; chunk += STRANDS) {
     const float scale = exp2_of(scales[chunk] - most);
-    add_scaled(sum, scale, load(mine, chunk * step));
+    add_scaled(sum, scale, load_quad(mine + chunk * step));
     weight = __fmaf_rn(scale, weights[chunk], weight);
   }
   strands[threadIdx.x] = sum;
@@ -120,9 +84,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine
     weight = __fadd_rn(weight, strand_weights[i]);
   }
   if (reached > p.chunks) weight = CUDART_NAN_F;  // the context outgrew the launch: never a quiet answer
-  __nv_bfloat16* const out = p.out + static_cast<long long>(row) * p.out_stride + head * D + column;
-  out[0] = gated(sum.x, weight, gates[0]);
-  out[1] = gated(sum.y, weight, gates[1]);
-  out[2] = gated(sum.z, weight, gates[2]);
-  out[3] = gated(sum.w, weight, gates[3]);
+  gates.write(p.gated, row, head, sixteen, t, sum, weight);
 }

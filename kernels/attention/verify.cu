@@ -22,6 +22,7 @@
 #include "verify_begin.cuh"
 #include "verify_scores.cuh"
 #include "verify_values.cuh"
+#include "verify_merge.cuh"
 #include "verify_work.cuh"
 
 constexpr int THREADS = WORKERS + STREAMS * 32;  // one more warp of each stream feeds its ring
@@ -112,20 +113,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     // Where results go is worked out here and not kept in registers all along.
     int row_of_lane = first + g;
     asm volatile("" : "+r"(row_of_lane));
-    const long long partial = static_cast<long long>(chunk.number) * p.rows * p.heads;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = row_of_lane + half * 8;
       if (row_of(row) >= rows.count) continue;
-      const long long place = partial + (rows.row0 + row_of(row)) * p.heads + rows.group * SHARE + row % SHARE;
-      float* const into = p.sums + place * D + part * V_TILES * 8 + 2 * t;
-#pragma unroll
-      for (int n = 0; n < V_TILES; ++n)
-        *reinterpret_cast<float2*>(into + n * 8) = make_float2(sums.values[n][2 * half], sums.values[n][2 * half + 1]);
+      const long long line = p.partials.line(chunk.number, work.first_line + row);
+      sums.store(p.partials, line, part, half, t);
       if (part == 0 && t == 0) {
-        p.tops[place] = top[half];
-        p.weights[place] = sums.weights[2 * half];
+        p.partials.tops[line] = top[half];
+        p.partials.weights[line] = sums.weights[2 * half];
       }
     }
   }
+  if constexpr (CLUSTER > 1) merge(p, work, tail.depths);
 }

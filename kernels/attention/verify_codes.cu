@@ -10,6 +10,7 @@
 #include "verify_begin.cuh"
 #include "codes_scores.cuh"
 #include "codes_values.cuh"
+#include "verify_merge.cuh"
 #include "verify_work.cuh"
 
 // Many sums need more registers than nine warps can have alike: then the feeding warp is one of four
@@ -133,26 +134,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     // Where results go is worked out here and not kept in registers all along.
     int first = g;
     asm volatile("" : "+r"(first));
-    const long long partial = static_cast<long long>(chunk.number) * p.rows * p.heads;
+    const long long line = p.partials.line(chunk.number, work.first_line);
     const float value_scale = p.value_scales[rows.group];
-    auto place_of = [&](int matrix_row) {
-      return partial + (rows.row0 + row_of(matrix_row)) * p.heads + rows.group * SHARE + matrix_row % SHARE;
-    };
 #pragma unroll
     for (int m = 0; m < M_TILES; ++m)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = m * 16 + half * 8 + first;
         if (row_of(row) >= rows.count) continue;
-        store_sums(p.sums + place_of(row) * D + warp * V_TILES * 8, sums.values[m], half, t, value_scale);
-        if (m == warp && t == 0) p.weights[place_of(row)] = sums.weights[2 * half];
+        store_sums(p.partials.quad(line + row, warp * V_TILES / 2, t), sums.values[m], half, value_scale);
+        if (m == warp && t == 0) p.partials.weights[line + row] = sums.weights[2 * half];
       }
 #pragma unroll
     for (int m = 0; m < MT; ++m)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = (m0 + m) * 16 + half * 8 + first;
-        if (column == 0 && t == 0 && row_of(row) < rows.count) p.tops[place_of(row)] = top[m][half];
+        if (column == 0 && t == 0 && row_of(row) < rows.count) p.partials.tops[line + row] = top[m][half];
       }
   }
+  if constexpr (CLUSTER > 1) merge(p, work, tail.depths);
 }

@@ -2,7 +2,7 @@
 
 import ctypes
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,8 @@ from kernels.attention.chunks import num_chunks
 from kernels.attention.kv_codes import KvScales
 from kernels.attention.verify_tile import (
     HEAD_DIM,
+    MERGED_CHUNKS,
+    SHARED_OF_AN_SM,
     UNIT,
     Capability,
     RowGroups,
@@ -28,6 +30,31 @@ BOX_BYTES = 128
 """Side by side in a fill of the ring: what the engine swizzles."""
 
 
+class PartialsArguments(ctypes.Structure):
+    """`Partials` of partials.cuh, field for field."""
+
+    _fields_ = [
+        ("sums", ctypes.c_void_p),
+        ("tops", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
+        ("lines", ctypes.c_int),
+        ("head_lines", ctypes.c_int),
+        ("group_lines", ctypes.c_int),
+    ]
+
+
+class GatedArguments(ctypes.Structure):
+    """`Gated` of merge.cuh, field for field."""
+
+    _fields_ = [
+        ("gate", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
+        ("gate_stride", ctypes.c_int),
+        ("gate_head_stride", ctypes.c_int),
+        ("out_stride", ctypes.c_int),
+    ]
+
+
 class VerifyArguments(ctypes.Structure):
     """`Problem` of verify_problem.cuh, field for field."""
 
@@ -38,9 +65,8 @@ class VerifyArguments(ctypes.Structure):
         ("paths", ctypes.c_void_p),
         ("key_scales", ctypes.c_void_p),
         ("value_scales", ctypes.c_void_p),
-        ("sums", ctypes.c_void_p),
-        ("tops", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
+        ("partials", PartialsArguments),
+        ("gated", GatedArguments),
         ("q_stride", ctypes.c_int),
         ("rows", ctypes.c_int),
         ("heads", ctypes.c_int),
@@ -57,31 +83,39 @@ class CombineArguments(ctypes.Structure):
     """`Problem` of combine.cu, field for field."""
 
     _fields_ = [
-        ("sums", ctypes.c_void_p),
-        ("tops", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("gate", ctypes.c_void_p),
-        ("out", ctypes.c_void_p),
+        ("partials", PartialsArguments),
+        ("gated", GatedArguments),
         ("start", ctypes.c_void_p),
         ("depths", ctypes.c_void_p),
-        ("gate_stride", ctypes.c_int),
-        ("gate_head_stride", ctypes.c_int),
-        ("out_stride", ctypes.c_int),
-        ("rows", ctypes.c_int),
         ("heads", ctypes.c_int),
+        ("group_rows", ctypes.c_int),
         ("chunks", ctypes.c_int),
     ]
 
 
-def scratch_elements(rows: int, heads: int, max_context: int) -> int:
+@cache
+def scratch_elements(rows: int, heads: int, groups: int, max_context: int) -> int:
     """Return the fp32 elements that partial results take: sums, tops and weights of each chunk.
 
     Args:
         rows: T.
         heads: query heads.
+        groups: KV heads.
         max_context: the context class.
     """
-    return num_chunks(max_context) * rows * heads * (HEAD_DIM + 2)
+    share = heads // groups
+    lines = max(_head_lines(rows, share, row_groups(rows, share, gpu)) for gpu in SHARED_OF_AN_SM)
+    return num_chunks(max_context) * groups * lines * (HEAD_DIM + 2)
+
+
+def _head_lines(rows: int, share: int, parts: RowGroups) -> int:
+    """Return the lines of a KV head's partial results of a chunk; partials.cuh says what they are."""
+    whole, left = divmod(rows, parts.rows)
+    return whole * _padded(parts.rows * share) + _padded(left * share)
+
+
+def _padded(lines: int) -> int:
+    return -(-lines // 8) * 8
 
 
 def launch(
@@ -104,27 +138,35 @@ def launch(
     rows, heads = q.shape[:2]
     groups, device = keys.shape[0], q.get_device()
     plan = _plan(rows, heads, groups, max_context, keys.itemsize, tile, overlap, device)
-    partials = plan.chunks * rows * heads
+    head_lines = _head_lines(rows, heads // groups, plan.row_groups)
+    lines = groups * head_lines
     sums = scratch.data_ptr()
-    tops = sums + 4 * partials * HEAD_DIM
-    weights = tops + 4 * partials
+    tops = sums + 4 * plan.chunks * lines * HEAD_DIM
+    partials = PartialsArguments(
+        sums, tops, tops + 4 * plan.chunks * lines, lines, head_lines,
+        _padded(plan.row_groups.rows * heads // groups),
+    )  # fmt: skip
+    gated = GatedArguments(
+        gate.data_ptr(), out.data_ptr(), gate.stride(0), gate.stride(1), out.stride(0)
+    )
     plan.verify.launch(
         plan.verify_shape,
         VerifyArguments(
             q.data_ptr(), start.data_ptr(), depths.data_ptr(), paths.data_ptr(),
             None if scales is None else scales.keys.data_ptr(),
             None if scales is None else scales.values.data_ptr(),
-            sums, tops, weights, q.stride(0), rows, heads, groups, plan.row_groups.rows,
+            partials, gated, q.stride(0), rows, heads, groups, plan.row_groups.rows,
             plan.row_groups.number, plan.bins, plan.chunks, HEAD_DIM**-0.5 * math.log2(math.e),
         ),
         store_map(keys),
         store_map(values),
     )  # fmt: skip
+    if plan.combine is None:
+        return
     plan.combine.launch(
         plan.combine_shape,
         CombineArguments(
-            sums, tops, weights, gate.data_ptr(), out.data_ptr(), start.data_ptr(),
-            depths.data_ptr(), gate.stride(0), gate.stride(1), out.stride(0), rows, heads,
+            partials, gated, start.data_ptr(), depths.data_ptr(), heads, plan.row_groups.rows,
             plan.chunks,
         ),
     )  # fmt: skip
@@ -132,10 +174,10 @@ def launch(
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the launches of one size have in common."""
+    """What the launches of one size have in common; without `combine` there is one."""
 
     verify: CudaKernel
-    combine: CudaKernel
+    combine: CudaKernel | None
     verify_shape: Launch
     combine_shape: Launch
     row_groups: RowGroups
@@ -159,25 +201,37 @@ def _plan(
     parts = row_groups(rows, share, capability)
     if tile is None:
         tile = default(parts.rows, share, capability, max_context, kv_bytes)
-    _expect_tile(tile, parts, share, capability, kv_bytes)
+        if tile.cluster > 1 and not _runs_at_once(tile, groups * parts.number, share, device):
+            tile = replace(tile, cluster=1)
     chunks = num_chunks(max_context)
+    _expect_tile(tile, parts, share, capability, kv_bytes, chunks)
     num_sms = int(torch.cuda.get_device_properties(device).multi_processor_count)
     streams = groups * parts.number
     bins = min(chunks, max(1, num_sms * tile.per_sm // streams))
+    if tile.cluster > 1:
+        bins = tile.cluster
+    macros = combine_macros(rows * heads, chunks, num_sms, share, kv_bytes)
     return _Plan(
         load(tile.kernel, tuple(tile.macros(share).items()), overlap, device),
-        load("combine", combine_macros(rows * heads, chunks, num_sms), overlap, device),
-        Launch(bins * streams, tile.threads, tile.shared_bytes, overlap=overlap),
-        Launch(
-            rows * heads,
-            COMBINE_THREADS,
-            combine_shared_bytes(chunks),
-            overlap=overlap,
-        ),
+        load("combine", macros, overlap, device) if tile.cluster == 1 else None,
+        _verify_shape(tile, bins * streams, overlap=overlap),
+        Launch(rows * heads, COMBINE_THREADS, combine_shared_bytes(chunks), overlap=overlap),
         parts,
         bins,
         chunks,
     )
+
+
+def _verify_shape(tile: VerifyTile, blocks: int, *, overlap: bool) -> Launch:
+    return Launch(blocks, tile.threads, tile.shared_bytes, cluster=tile.cluster, overlap=overlap)
+
+
+@cache
+def _runs_at_once(tile: VerifyTile, clusters: int, share: int, device: int) -> bool:
+    """Say whether a GPU, which has its multiprocessors in groups, has room for so many clusters."""
+    kernel = load(tile.kernel, tuple(tile.macros(share).items()), False, device)
+    shape = _verify_shape(tile, clusters * tile.cluster, overlap=False)
+    return kernel.clusters_at_once(shape) >= clusters
 
 
 def store_map(store: torch.Tensor) -> TensorMap:
@@ -228,9 +282,12 @@ def family(capability: tuple[int, int]) -> Capability:
     return 90 if capability[0] in (9, 10) else 121
 
 
-def combine_macros(blocks: int, chunks: int, num_sms: int) -> tuple[tuple[str, int], ...]:
+def combine_macros(
+    blocks: int, chunks: int, num_sms: int, share: int, kv_bytes: int
+) -> tuple[tuple[str, int], ...]:
     """Return what combine.cu is compiled with: a few blocks with many chunks ask far ahead."""
-    return (("AHEAD", 12 if 2 * blocks <= num_sms and chunks > 2 * STRANDS else 2),)
+    ahead = 12 if 2 * blocks <= num_sms and chunks > 2 * STRANDS else 2
+    return (("AHEAD", ahead), ("SHARE", share), ("KV_BYTES", kv_bytes))
 
 
 def combine_shared_bytes(chunks: int) -> int:
@@ -266,12 +323,18 @@ def _source(kernel: str) -> str:
 
 
 def _expect_tile(
-    tile: VerifyTile, parts: RowGroups, share: int, capability: Capability, kv_bytes: int
+    tile: VerifyTile,
+    parts: RowGroups,
+    share: int,
+    capability: Capability,
+    kv_bytes: int,
+    chunks: int,
 ) -> None:
     holds = tile.m_tiles * 16 >= parts.rows * share and tile.kv_bytes == kv_bytes
+    holds = holds and (tile.cluster == 1 or chunks <= MERGED_CHUNKS)
     if not holds or not tile.fits(capability):
         raise ValueError(
             f"attention_verify: {tile} does not fit {parts.rows} rows of {share} heads on "
-            f"sm_{capability} and numbers of {kv_bytes} bytes; take "
+            f"sm_{capability}, numbers of {kv_bytes} bytes and {chunks} chunks; take "
             "kernels.attention.verify_tile.default"
         )

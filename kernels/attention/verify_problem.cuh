@@ -1,13 +1,12 @@
 // What a verify is compiled for, what a launch of it is told, and what all its parts use.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <math_constants.h>
+#include "merge.cuh"
 
 // Compile-time choices, by `macros` of verify_tile.py: SHARE (query heads of a KV head), M_TILES (of
 // 16 rows of the matrix unit in a block), STREAMS (of chunks at a time in a block), TEAM (warps that
-// share the columns of a sum), UNITS (of a stream's ring), MIN_BLOCKS, OVERLAP, none of which changes
-// a bit; and KV_BYTES (of a stored number: 2 for BF16 in verify.cu, 1 for e4m3 in verify_codes.cu).
+// share the columns of a sum), UNITS (of a stream's ring), CLUSTER (blocks that merge what they store; 1
+// leaves it to combine.cu), MIN_BLOCKS, OVERLAP, none of which changes a bit; and KV_BYTES (of a stored number: 2 for BF16 in verify.cu, 1 for e4m3 in verify_codes.cu).
 
 constexpr int D = 256;        // of a head
 constexpr int UNIT = 32;      // slots of one fill of the ring
@@ -50,9 +49,8 @@ struct Problem {
   const int* paths;           // [T, 32]
   const float* key_scales;    // [G]: what codes stand for, by KV head; null for BF16
   const float* value_scales;  // [G]
-  float* sums;                // [chunks, T * H, D]: of values, weighted
-  float* tops;                // [chunks, T * H]: largest score, times `factor`
-  float* weights;             // [chunks, T * H]: sum of weights
+  Partials partials;
+  Gated gated;
   int q_stride, rows, heads, groups, group_rows, row_groups, bins, chunks;
   float factor;  // D^-0.5 log2 e
 };
@@ -82,12 +80,6 @@ __device__ __forceinline__ void wait_for_predecessor() {
 }
 __device__ __forceinline__ void let_successor_start() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
-__device__ __forceinline__ float exp2_of(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 __device__ __forceinline__ unsigned two_of(float low, float high) {

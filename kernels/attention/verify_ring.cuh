@@ -55,7 +55,7 @@ struct Ring {
     if (within >= 4 * chunk.full) {
       const int tile = (within - 4 * chunk.full) / 6, part = (within - 4 * chunk.full) % 6;
       value = part >= 3;
-      slot = part % 3 == 2 ? start : chunk.low + (chunk.full + tile) * TILE + part % 3 * UNIT;
+      slot = chunk.is_own(within) ? start : chunk.low + (chunk.full + tile) * TILE + part % 3 * UNIT;
     }
     if (unit >= UNITS) wait(emptied(unit), (unit / UNITS & 1) ^ 1);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(filled(unit)), "r"(UNIT_BYTES)
@@ -77,13 +77,20 @@ __device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const T
                                      const Rows& rows, int stream, int lane) {
   Work work = work_of(p);
   Chunk chunk = work.chunk(stream, 0);
-  int unit = 0;
-  for (const int ahead = min(UNITS, 4 * chunk.full); unit < ahead; ++unit)  // committed long ago
-    if (lane == 0) ring.fill(unit, chunk, unit, keys, values, work.start, rows.group);
+  // What is committed was written long ago; what is asked for beside it in the tile where own rows begin,
+  // nobody looks at.
+  const bool begins = chunk.number >= 0 && chunk.low <= work.start && work.start < chunk_span(chunk.number).high;
+  const int ahead = min(UNITS, 4 * chunk.full + (begins ? 6 : 0));
+  auto ask = [&](bool own) {
+    for (int unit = 0; unit < ahead; ++unit)
+      if (lane == 0 && chunk.is_own(unit) == own) ring.fill(unit, chunk, unit, keys, values, work.start, rows.group);
+  };
+  ask(false);
   if constexpr (OVERLAP) wait_for_predecessor();
+  ask(true);
   work.last = work.start + __reduce_max_sync(~0u, depth_of(p, rows, lane));
   chunk = work.chunk(stream, 0);
-  int within = unit;
+  int unit = ahead, within = ahead;
   for (int pass = 0; chunk.number >= 0; chunk = work.chunk(stream, ++pass), within = 0)
     for (; within < chunk.units(); ++within, ++unit)
       if (lane == 0) ring.fill(unit, chunk, within, keys, values, work.start, rows.group);

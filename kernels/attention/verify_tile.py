@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from kernels.attention.chunks import TILE
+from kernels.attention.chunks import TILE, num_chunks
 from kernels.common.round import MAX_ROWS
+
+Capability = Literal[90, 121]
 
 HEAD_DIM = 256
 
@@ -25,16 +27,20 @@ than one multiprocessor needs on their way."""
 LONG = 8192
 """Context class from which on there are chunks enough for two streams of a block."""
 
-SHARED_OF_AN_SM = {90: 233_472, 121: 102_400}
+SHARED_OF_AN_SM: Mapping[Capability, int] = {90: 233_472, 121: 102_400}
 """Bytes of shared memory of a multiprocessor, by compute capability."""
 
 RESERVED = 1024
 """Bytes of shared memory that the system keeps of each block."""
 
+CLUSTER = 16
+"""Blocks that merge their partial results: as many as the first 1,024 positions have chunks."""
+
+MERGED_CHUNKS = 32
+"""Chunks of a context class, 4,096 positions, up to which the blocks of one launch merge."""
+
 MAX_TILES = {90: 6, 121: 3}
 """16-row tiles of a block at most."""
-
-Capability = Literal[90, 121]
 
 WARPS_OF_CODES = 8
 """Warps of a block of verify_codes.cu that compute, all of them together."""
@@ -50,6 +56,7 @@ class VerifyTile:
             block's of its own.
         team: warps that share the columns of the same sums; of codes all eight.
         units: fills of 32 positions that a stream's ring holds, at least 3.
+        cluster: blocks of a KV head and row group that merge their results; 1 leaves it to combine.cu.
         kv_bytes: of a stored number: 2 for BF16, 1 for e4m3. No choice: it is the store's.
     """
 
@@ -58,6 +65,7 @@ class VerifyTile:
     team: int
     units: int
     kv_bytes: int = 2
+    cluster: int = 1
 
     @property
     def kernel(self) -> str:
@@ -77,6 +85,7 @@ class VerifyTile:
             "STREAMS": self.streams // self.per_sm,
             "TEAM": self.team,
             "UNITS": self.units,
+            "CLUSTER": self.cluster,
             "MIN_BLOCKS": self.per_sm,
             "KV_BYTES": self.kv_bytes,
         }
@@ -131,7 +140,8 @@ def default(
     """Return the launch choice for groups of so many rows in a context class.
 
     A long context has chunks enough for two streams of a multiprocessor of sm_90, where their
-    rings and sums find room. Few warps are made twice as many, which share columns.
+    rings and sums find room. Of a short one the blocks of a KV head merge what they store. Few warps
+    are made twice as many, which share columns.
     """
     m_tiles = -(-group_rows * share // 16)
     long = max_context > LONG and capability == 90
@@ -141,7 +151,8 @@ def default(
     rings = streams // blocks
     room = SHARED_OF_AN_SM[capability] // blocks - RESERVED - _fixed_bytes(m_tiles, kv_bytes)
     units = min(MAX_UNITS[kv_bytes], room // _unit_bytes(kv_bytes)) // rings
-    return VerifyTile(m_tiles, streams, team, units, kv_bytes)
+    short = capability == 90 and num_chunks(max_context) <= MERGED_CHUNKS
+    return VerifyTile(m_tiles, streams, team, units, kv_bytes, CLUSTER if short else 1)
 
 
 def _unit_bytes(kv_bytes: int) -> int:

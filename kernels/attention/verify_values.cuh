@@ -57,6 +57,15 @@ struct Sums {
     }
   }
 
+  // Store this lane's part of a line: of row g, or of g + 8 in the second half.
+  __device__ __forceinline__ void store(const Partials& partials, long long line, int part, int half, int t) const {
+    float* const into = partials.quad(line, part * V_TILES / 2, t);
+#pragma unroll
+    for (int n = 0; n < V_TILES; n += 2)
+      *reinterpret_cast<float4*>(into + n * 64) = make_float4(values[n][2 * half], values[n][2 * half + 1],
+                                                              values[n + 1][2 * half], values[n + 1][2 * half + 1]);
+  }
+
   // Add a tile that own rows reach into, of rows `first` on of the matrix unit; `alike`: all rows have
   // the same finite values. A sum takes a step only if its row reaches it, as if the row were alone.
   __device__ __forceinline__ void add_tail(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int first,

@@ -1,4 +1,5 @@
-// Share the chunks of a context out among the blocks of a KV head and row group.
+// Share the chunks of a context out among the blocks of a KV head and row group, which follow each
+// other in the grid.
 //
 // Blocks take chunks in turn from the last and longest on, in every second round in reverse, and the
 // streams of a block take its rounds in turn alike, so that shares come out alike. Who computes a
@@ -13,6 +14,8 @@ struct Chunk {
   int low;         // its first position
   int full, tail;  // tiles of committed positions, and tiles after them
   __device__ __forceinline__ int units() const { return 4 * full + 6 * tail; }
+  // Whether a unit holds the rows' own keys or values.
+  __device__ __forceinline__ bool is_own(int unit) const { return unit >= 4 * full && (unit - 4 * full) % 3 == 2; }
 };
 
 // The rows of a block: row0 on, all with one KV head.
@@ -21,8 +24,8 @@ struct Rows {
 };
 
 __device__ __forceinline__ Rows rows_of(const Problem& p) {
-  const int row0 = blockIdx.x % p.row_groups * p.group_rows;
-  return {row0, min(p.group_rows, p.rows - row0), static_cast<int>(blockIdx.x) / p.row_groups % p.groups};
+  const int place = blockIdx.x / p.bins, row0 = place % p.row_groups * p.group_rows;
+  return {row0, min(p.group_rows, p.rows - row0), place / p.row_groups};
 }
 
 // Depth of a row of the block; -1 beyond them.
@@ -33,6 +36,7 @@ __device__ __forceinline__ int depth_of(const Problem& p, const Rows& rows, int 
 struct Work {
   int start, last;        // committed positions; the last position of a row of the block
   int bin, bins, active;  // this block among those of its rows; chunks of the context
+  int first_line;         // of the partial results of the block's rows
 
   // What a stream takes in its pass, counted from 0.
   __device__ __forceinline__ Chunk chunk(int stream, int pass) const {
@@ -48,7 +52,8 @@ struct Work {
 
 // The block's share, as long as its rows' depths are not known.
 __device__ __forceinline__ Work work_of(const Problem& p) {
-  const int start = *p.start;
-  return {start, start - 1, static_cast<int>(blockIdx.x) / (p.row_groups * p.groups), p.bins,
-          min(chunk_of(start + p.rows - 1) + 1, p.chunks)};
+  const int start = *p.start, place = blockIdx.x / p.bins;
+  return {start, start - 1, static_cast<int>(blockIdx.x) % p.bins, p.bins,
+          min(chunk_of(start + p.rows - 1) + 1, p.chunks),
+          p.partials.first_line(place / p.row_groups, place % p.row_groups)};
 }

@@ -17,8 +17,8 @@ from tests.kernels.compiling import bases
 SHARES = (4, 6)
 REGISTERS_OF_AN_SM = 65_536
 SMALL = [
-    ("combine", (("AHEAD", 12),)),
-    ("combine", (("AHEAD", 2),)),
+    *(("combine", verify_launch.combine_macros(24, chunks, 132, 6, 2)) for chunks in (24, 96)),
+    ("combine", verify_launch.combine_macros(24, 96, 132, 4, 1)),
     ("compact", (("KV_BYTES", 2),)),
     ("compact", (("KV_BYTES", 1),)),
 ]
