@@ -22,10 +22,14 @@
 #include "verify_begin.cuh"
 #include "verify_scores.cuh"
 #include "verify_values.cuh"
+#include "verify_wide.cuh"
 #include "verify_merge.cuh"
 #include "verify_work.cuh"
 
-constexpr int THREADS = WORKERS + STREAMS * 32;  // one more warp of each stream feeds its ring
+// One more warp of each stream feeds its ring. The sums of eight warps that multiply together need more
+// registers than twelve have alike: then the feeding warp is one of four that give theirs away.
+constexpr bool UNEVEN = WIDE && WARPS > 4;
+constexpr int THREADS = WORKERS + (UNEVEN ? 128 : STREAMS * 32);
 
 // Turn scores into weights: the tops of rows g and g + 8 move, `by` is what earlier sums are scaled by. Two
 // tiles of a lane's scores are its operand of 16 positions.
@@ -60,9 +64,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   if constexpr (OVERLAP) let_successor_start();
   set_up_rings(at);
   if (warp >= WARPS) {
-    feed(ring_of(at, warp - WARPS), p, keys, values, rows, warp - WARPS, lane);
+    if constexpr (UNEVEN) asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if (warp < WARPS + STREAMS) feed(ring_of(at, warp - WARPS), p, keys, values, rows, warp - WARPS, lane);
     return;
   }
+  if constexpr (UNEVEN) asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
   const bool chain = begin(p, rows, shared);
   const Work& work = *reinterpret_cast<Work*>(shared + WORK_AT);  // seldom needed, so kept out of registers
   const Tail tail = {shared + PATHS_AT, reinterpret_cast<int*>(shared + DEPTHS_AT), at + ZERO_AT};
@@ -84,35 +90,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll 1
     for (int tile = 0; tile < chunk.full + chunk.tail; ++tile) {
       const bool full = tile < chunk.full;
-      const int base = chunk.low + tile * TILE, half_units = full ? 2 : 3;
+      const int base = chunk.low + tile * TILE, half_units = full ? FILLS : FILLS + 1;
       Scores scores;
       Matrix4 weights[STEPS];
       float by[2];
       ring.wait_for(unit, half_units);
-      if (full) {
+      if (WIDE && full) {
+        if constexpr (WIDE) score_wide(scores, at + Q_AT + first / 64 * 64 * BOX_ROW, ring.place(unit));
+      } else if (full) {
         const unsigned low = ring.place(unit), high = ring.place(unit + 1);
         score<N_TILES>(scores, [&](int n) { return unit_row(n < 4 ? low : high, n % 4 * 8 + (lane & 7)); }, q, lane);
       } else {
-        score_tail(scores, ring, unit, q, first, lane, work, rows, tail, base, chain);
+        score_tail(scores, ring, unit, WIDE ? query_row(at + Q_AT, first, apart(lane)) : q, first, lane, work, rows, tail, base, chain);
       }
       weigh(scores, top, p.factor, by, weights);
       ring.let_go(unit, half_units, lane);
       unit += half_units;
       sums.scale(by);
       ring.wait_for(unit, half_units);
-      if (full) {
+      if (WIDE && full) {
+        if constexpr (WIDE) add_wide(sums, weights, ring.place(unit));
+      } else if (full) {
         sums.add(ring, unit, weights, part, lane);
       } else {
-        const bool alike = chain && all_finite(ring.place(unit + 2), work.last - work.start + 1, lane);
+        const bool alike = chain && all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane);
         sums.add_tail(ring, unit, weights, part, first, lane, work, rows, tail, base, alike);
       }
       ring.let_go(unit, half_units, lane);
       unit += half_units;
     }
 
-    // Where results go is worked out here and not kept in registers all along.
-    int row_of_lane = first + g;
-    asm volatile("" : "+r"(row_of_lane));
+    const int row_of_lane = apart(first + g);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = row_of_lane + half * 8;

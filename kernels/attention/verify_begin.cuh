@@ -81,5 +81,6 @@ __device__ __forceinline__ bool begin(const Problem& p, const Rows& rows, unsign
     reinterpret_cast<int*>(shared + ZERO_AT)[threadIdx.x] = 0;
   }
   asm volatile("cp.async.wait_all;" ::: "memory");
+  if constexpr (WIDE) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // queries, for products
   return meet_all(in_order);
 }

@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll 1
     for (int tile = 0; tile < chunk.full + chunk.tail; ++tile) {
       const bool full = tile < chunk.full;
-      const int base = chunk.low + tile * TILE, half_units = full ? 2 : 3;
+      const int base = chunk.low + tile * TILE, half_units = full ? FILLS : FILLS + 1;
       ring.wait_for(unit, half_units);
       float scores[MT][NT][4];
       if (full) {
@@ -123,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         sums.scale(scales, warp, lane);
         sums.add(ring, unit, at + P_AT, warp, lane);
       } else {
-        const bool alike = chain && all_finite(ring.place(unit + 2), work.last - work.start + 1, lane);
+        const bool alike = chain && all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane);
         sums.scale(scales, warp, lane);
         sums.add_tail(ring, unit, at + P_AT, warp, lane, work, rows, tail, base, alike);
       }
@@ -131,9 +131,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       unit += half_units;
     }
 
-    // Where results go is worked out here and not kept in registers all along.
-    int first = g;
-    asm volatile("" : "+r"(first));
+    const int first = apart(g);
     const long long line = p.partials.line(chunk.number, work.first_line);
     const float value_scale = p.value_scales[rows.group];
 #pragma unroll

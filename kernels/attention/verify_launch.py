@@ -15,7 +15,6 @@ from kernels.attention.verify_tile import (
     HEAD_DIM,
     MERGED_CHUNKS,
     SHARED_OF_AN_SM,
-    UNIT,
     Capability,
     RowGroups,
     VerifyTile,
@@ -158,8 +157,8 @@ def launch(
             partials, gated, q.stride(0), rows, heads, groups, plan.row_groups.rows,
             plan.row_groups.number, plan.bins, plan.chunks, HEAD_DIM**-0.5 * math.log2(math.e),
         ),
-        store_map(keys),
-        store_map(values),
+        store_map(keys, plan.unit),
+        store_map(values, plan.unit),
     )  # fmt: skip
     if plan.combine is None:
         return
@@ -183,6 +182,7 @@ class _Plan:
     row_groups: RowGroups
     bins: int
     chunks: int
+    unit: int
 
 
 @cache
@@ -219,6 +219,7 @@ def _plan(
         parts,
         bins,
         chunks,
+        tile.unit,
     )
 
 
@@ -234,17 +235,17 @@ def _runs_at_once(tile: VerifyTile, clusters: int, share: int, device: int) -> b
     return kernel.clusters_at_once(shape) >= clusters
 
 
-def store_map(store: torch.Tensor) -> TensorMap:
-    """Describe a store [G, S, D] to the copy engine, once for each place in memory."""
-    key = (store.data_ptr(), store.dtype, store.shape, store.stride())
+def store_map(store: torch.Tensor, unit: int) -> TensorMap:
+    """Describe a store [G, S, D] and fills of `unit` slots to the copy engine, once for each place."""
+    key = (store.data_ptr(), store.dtype, store.shape, store.stride(), unit)
     found = _maps.get(key)
     if found is None:
-        found = _maps[key] = _described(store)
+        found = _maps[key] = _described(store, unit)
     return found
 
 
-def _described(store: torch.Tensor) -> TensorMap:
-    """Boxes of 32 slots of one head, in blocks of 128 bytes, swizzled for loads of matrices."""
+def _described(store: torch.Tensor, unit: int) -> TensorMap:
+    """Boxes of slots of one head, in blocks of 128 bytes, swizzled for loads of matrices."""
     driver = import_module("cuda.bindings.driver")
     wide, narrow = driver.cuuint64_t, driver.cuuint32_t
     kinds = driver.CUtensorMapDataType
@@ -259,7 +260,7 @@ def _described(store: torch.Tensor) -> TensorMap:
         store.data_ptr(),
         [wide(columns), wide(slots), wide(width // columns), wide(groups)],
         [wide(size * width), wide(BOX_BYTES), wide(size * store.stride(0))],
-        [narrow(columns), narrow(UNIT), narrow(width // columns), narrow(1)],
+        [narrow(columns), narrow(unit), narrow(width // columns), narrow(1)],
         [narrow(1), narrow(1), narrow(1), narrow(1)],
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
@@ -278,8 +279,9 @@ _maps: dict[object, TensorMap] = {}
 
 
 def family(capability: tuple[int, int]) -> Capability:
-    """Return the family of GPUs whose tiles a GPU takes: by the shared memory of its blocks."""
-    return 90 if capability[0] in (9, 10) else 121
+    """Return the family of GPUs whose tiles a GPU takes."""
+    families: dict[int, Capability] = {9: 90, 10: 100}
+    return families.get(capability[0], 121)
 
 
 def combine_macros(

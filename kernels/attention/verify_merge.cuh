@@ -82,8 +82,7 @@ __device__ __forceinline__ void merge_rows(const Problem& p, const Rows& rows, c
 // Merge what the blocks of the cluster have stored; by all warps that compute.
 __device__ __forceinline__ void merge(const Problem& p, const Work& work, const int* depths) {
   meet_cluster();
-  int thread = threadIdx.x;
-  asm volatile("" : "+r"(thread));  // what follows is worked out here and not kept in registers till now
+  const int thread = apart(threadIdx.x);
   const int warp = thread >> 5, lane = thread & 31;
   const Rows rows = rows_of(p);
   const int items = (rows.count * SHARE + 1) / 2 * 4;

@@ -1,8 +1,8 @@
-// Bring keys and values to shared memory: a ring of units of 32 rows, filled by the copy engine at
+// Bring keys and values to shared memory: a ring of units of UNIT slots, filled by the copy engine at
 // the word of a warp that does nothing else.
 //
-// Units of a tile of committed positions: K, K, V, V. Of a tile that own rows reach into: K, K and
-// the rows' own keys, then V, V and their own values. A unit is filled into the next place of the
+// Units of a tile of committed positions: K, K, V, V, or K, V where they are larger. Of a tile that own
+// rows reach into: the same with the rows' own keys behind K, and their own values behind V. A unit is filled into the next place of the
 // ring, chunk after chunk, once every other warp has let go of what it held before.
 #pragma once
 
@@ -50,12 +50,12 @@ struct Ring {
   // never looked at.
   __device__ __forceinline__ void fill(int unit, const Chunk& chunk, int within, const TensorMap& keys,
                                        const TensorMap& values, int start, int group) const {
-    bool value = within & 2;
-    int slot = chunk.low + within / 4 * TILE + (within & 1) * UNIT;
-    if (within >= 4 * chunk.full) {
-      const int tile = (within - 4 * chunk.full) / 6, part = (within - 4 * chunk.full) % 6;
-      value = part >= 3;
-      slot = chunk.is_own(within) ? start : chunk.low + (chunk.full + tile) * TILE + part % 3 * UNIT;
+    bool value = within / FILLS % 2;
+    int slot = chunk.low + within / (2 * FILLS) * TILE + within % FILLS * UNIT;
+    if (within >= chunk.committed()) {
+      const int after = within - chunk.committed(), tile = after / TAIL_UNITS, part = after % TAIL_UNITS;
+      value = part > FILLS;
+      slot = chunk.is_own(within) ? start : chunk.low + (chunk.full + tile) * TILE + part % (FILLS + 1) * UNIT;
     }
     if (unit >= UNITS) wait(emptied(unit), (unit / UNITS & 1) ^ 1);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(filled(unit)), "r"(UNIT_BYTES)
@@ -80,8 +80,9 @@ __device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const T
   // What is committed was written long ago; what is asked for beside it in the tile where own rows begin,
   // nobody looks at.
   const bool begins = chunk.number >= 0 && chunk.low <= work.start && work.start < chunk_span(chunk.number).high;
-  const int ahead = min(UNITS, 4 * chunk.full + (begins ? 6 : 0));
+  const int ahead = min(UNITS, chunk.committed() + (begins ? TAIL_UNITS : 0));
   auto ask = [&](bool own) {
+#pragma unroll 1
     for (int unit = 0; unit < ahead; ++unit)
       if (lane == 0 && chunk.is_own(unit) == own) ring.fill(unit, chunk, unit, keys, values, work.start, rows.group);
   };
@@ -91,7 +92,9 @@ __device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const T
   work.last = work.start + __reduce_max_sync(~0u, depth_of(p, rows, lane));
   chunk = work.chunk(stream, 0);
   int unit = ahead, within = ahead;
+#pragma unroll 1
   for (int pass = 0; chunk.number >= 0; chunk = work.chunk(stream, ++pass), within = 0)
+#pragma unroll 1
     for (; within < chunk.units(); ++within, ++unit)
       if (lane == 0) ring.fill(unit, chunk, within, keys, values, work.start, rows.group);
 }

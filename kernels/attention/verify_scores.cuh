@@ -49,7 +49,7 @@ __device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key
 __device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int unit, const UnitRow& q, int first,
                                            int lane, const Work& work, const Rows& rows, const Tail& tail, int base,
                                            bool chain) {
-  constexpr int SOME = TEAM == 1 ? N_TILES / 2 : N_TILES;  // where sums take many registers, half at a time
+  constexpr int SOME = WIDE ? N_TILES / 4 : TEAM == 1 ? N_TILES / 2 : N_TILES;  // where sums take many registers, half at a time
 #pragma unroll
   for (int first_tile = 0; first_tile < N_TILES; first_tile += SOME) {
     UnitRow key[SOME];

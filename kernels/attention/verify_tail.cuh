@@ -41,7 +41,7 @@ struct Tail {
       if constexpr (KEY) return unit_row(ring.place(unit), 0);
       return {zeros, 0, 0};
     }
-    return unit_row(ring.place(unit + 2), row == ALL ? depth : paths[row * MAX_ROWS + depth]);
+    return unit_row(ring.place(unit + FILLS), row == ALL ? depth : paths[row * MAX_ROWS + depth]);
   }
 };
 

@@ -13,12 +13,10 @@ from typing import Literal
 from kernels.attention.chunks import TILE, num_chunks
 from kernels.common.round import MAX_ROWS
 
-Capability = Literal[90, 121]
+Capability = Literal[90, 100, 121]
+"""A family of GPUs, by what its multiprocessors have and its matrix unit takes."""
 
 HEAD_DIM = 256
-
-UNIT = 32
-"""Positions of one fill of the ring."""
 
 MAX_UNITS = {2: 32, 1: 16}
 """Units of all rings of a block at most, by bytes of a stored number: 128 KiB of codes are more
@@ -27,7 +25,7 @@ than one multiprocessor needs on their way."""
 LONG = 8192
 """Context class from which on there are chunks enough for two streams of a block."""
 
-SHARED_OF_AN_SM: Mapping[Capability, int] = {90: 233_472, 121: 102_400}
+SHARED_OF_AN_SM: Mapping[Capability, int] = {90: 233_472, 100: 233_472, 121: 102_400}
 """Bytes of shared memory of a multiprocessor, by compute capability."""
 
 RESERVED = 1024
@@ -39,8 +37,8 @@ CLUSTER = 16
 MERGED_CHUNKS = 32
 """Chunks of a context class, 4,096 positions, up to which the blocks of one launch merge."""
 
-MAX_TILES = {90: 6, 121: 3}
-"""16-row tiles of a block at most."""
+MAX_TILES = {90: 6, 100: 6, 121: 3}
+"""16-row tiles of a block at most, that rows fill."""
 
 WARPS_OF_CODES = 8
 """Warps of a block of verify_codes.cu that compute, all of them together."""
@@ -55,8 +53,9 @@ class VerifyTile:
         streams: chunks that a multiprocessor computes at a time: a block's of BF16, of codes each a
             block's of its own.
         team: warps that share the columns of the same sums; of codes all eight.
-        units: fills of 32 positions that a stream's ring holds, at least 3.
+        units: fills of a stream's ring, at least those of a tile's keys and the rows' own.
         cluster: blocks of a KV head and row group that merge their results; 1 leaves it to combine.cu.
+        wide: four warps multiply together, 64 rows of the matrix unit at a time; sm_90 alone.
         kv_bytes: of a stored number: 2 for BF16, 1 for e4m3. No choice: it is the store's.
     """
 
@@ -66,6 +65,7 @@ class VerifyTile:
     units: int
     kv_bytes: int = 2
     cluster: int = 1
+    wide: bool = False
 
     @property
     def kernel(self) -> str:
@@ -86,6 +86,7 @@ class VerifyTile:
             "TEAM": self.team,
             "UNITS": self.units,
             "CLUSTER": self.cluster,
+            "WIDE": int(self.wide),
             "MIN_BLOCKS": self.per_sm,
             "KV_BYTES": self.kv_bytes,
         }
@@ -95,22 +96,31 @@ class VerifyTile:
         """Threads of a block: warps that compute, and one for each ring, or four for many sums."""
         if self.kv_bytes == 1:
             return 32 * (WARPS_OF_CODES + (4 if self.m_tiles >= 4 else 1))
+        if self.wide:
+            return 32 * (self.m_tiles + (4 if self.m_tiles > 4 else 1))
         return 32 * self.streams * (self.m_tiles * self.team + 1)
+
+    @property
+    def unit(self) -> int:
+        """Positions of one fill of the ring."""
+        return 64 if self.wide else 32
 
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block; verify_problem.cuh lays it out."""
-        rings = self.streams // self.per_sm * self.units * _unit_bytes(self.kv_bytes)
+        rings = self.streams // self.per_sm * self.units * self.unit * HEAD_DIM * self.kv_bytes
         return rings + _fixed_bytes(self.m_tiles, self.kv_bytes)
 
     def fits(self, capability: Capability) -> bool:
         """Say whether the planned blocks fit a multiprocessor."""
         held = self.per_sm * (self.shared_bytes + RESERVED)
         rings = self.streams // self.per_sm
-        enough = self.units >= 3 and rings * self.units <= MAX_UNITS[self.kv_bytes]
+        enough = self.units >= TILE // self.unit + 1 and rings * self.units <= MAX_UNITS[self.kv_bytes]
         # of codes: a block whose warps hand on registers wants all of a multiprocessor
         crew = self.team == WARPS_OF_CODES and (self.m_tiles < 4 or self.streams == 1)
-        return enough and (crew or self.kv_bytes == 2) and held <= SHARED_OF_AN_SM[capability]
+        fours = self.streams == self.team == 1 and self.m_tiles % 4 == 0 and capability == 90
+        fitting = enough and (crew or self.kv_bytes == 2) and (fours or not self.wide)
+        return fitting and held <= SHARED_OF_AN_SM[capability]
 
 
 @dataclass(frozen=True)
@@ -127,7 +137,7 @@ def row_groups(rows: int, share: int, capability: Capability) -> RowGroups:
     Args:
         rows: T, 1 to 32.
         share: query heads a KV head.
-        capability: 90 or 121.
+        capability: the family of GPUs.
     """
     most = 16 * MAX_TILES[capability] // share
     number = -(-rows // most)
@@ -144,19 +154,19 @@ def default(
     are made twice as many, which share columns.
     """
     m_tiles = -(-group_rows * share // 16)
-    long = max_context > LONG and capability == 90
+    long = max_context > LONG and capability != 121
+    wide = capability == 90 and kv_bytes == 2 and m_tiles >= 4
+    if wide:
+        m_tiles = -(-m_tiles // 4) * 4
+    unit = 64 if wide else 32
     streams = 2 if long and m_tiles <= (3 if kv_bytes == 2 else 1) else 1
     team = WARPS_OF_CODES if kv_bytes == 1 else 2 if m_tiles * streams <= 3 else 1
     blocks = 1 if kv_bytes == 2 else streams
     rings = streams // blocks
     room = SHARED_OF_AN_SM[capability] // blocks - RESERVED - _fixed_bytes(m_tiles, kv_bytes)
-    units = min(MAX_UNITS[kv_bytes], room // _unit_bytes(kv_bytes)) // rings
-    short = capability == 90 and num_chunks(max_context) <= MERGED_CHUNKS
-    return VerifyTile(m_tiles, streams, team, units, kv_bytes, CLUSTER if short else 1)
-
-
-def _unit_bytes(kv_bytes: int) -> int:
-    return UNIT * HEAD_DIM * kv_bytes
+    units = min(MAX_UNITS[kv_bytes], room // (unit * HEAD_DIM * kv_bytes)) // rings
+    short = capability != 121 and num_chunks(max_context) <= MERGED_CHUNKS
+    return VerifyTile(m_tiles, streams, team, units, kv_bytes, CLUSTER if short else 1, wide)
 
 
 def _fixed_bytes(m_tiles: int, kv_bytes: int) -> int:

@@ -45,7 +45,7 @@ struct Sums {
   __device__ __forceinline__ void add(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int lane) {
 #pragma unroll
     for (int k = 0; k < STEPS; ++k) {
-      const UnitRow value = unit_row(ring.place(unit + k / 2), (k & 1) * 16 + (lane & 15));
+      const UnitRow value = unit_row(ring.place(unit + k * 16 / UNIT), k * 16 % UNIT + (lane & 15));
 #pragma unroll
       for (int some = 0; some < V_TILES; some += FEW) {
         Operand b[FEW];

@@ -9,13 +9,16 @@
 #include "chunks.cuh"
 #include "verify_problem.cuh"
 
+constexpr int TAIL_UNITS = 2 * (FILLS + 1);  // of a tile that own rows reach into
+
 struct Chunk {
   int number;      // -1: no more
   int low;         // its first position
   int full, tail;  // tiles of committed positions, and tiles after them
-  __device__ __forceinline__ int units() const { return 4 * full + 6 * tail; }
+  __device__ __forceinline__ int committed() const { return 2 * FILLS * full; }  // units of them
+  __device__ __forceinline__ int units() const { return committed() + TAIL_UNITS * tail; }
   // Whether a unit holds the rows' own keys or values.
-  __device__ __forceinline__ bool is_own(int unit) const { return unit >= 4 * full && (unit - 4 * full) % 3 == 2; }
+  __device__ __forceinline__ bool is_own(int unit) const { return unit >= committed() && (unit - committed()) % (FILLS + 1) == FILLS; }
 };
 
 // The rows of a block: row0 on, all with one KV head.
