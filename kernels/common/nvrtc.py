@@ -218,9 +218,12 @@ class CudaKernel:
             raise RuntimeError(f"launch of {shape} failed: {launched[0].name}")
 
     def clusters_at_once(self, shape: Launch) -> int:
-        """Return how many clusters of a launch the GPU runs at one time when it is idle."""
-        clusters = self._driver.cuOccupancyMaxActiveClusters
-        return int(self._done(clusters(self._function, self._prepared(shape))))
+        """Return how many clusters of a launch the GPU runs at one time when it is idle; 0: none ever."""
+        config = self._prepared(shape)
+        error, *clusters = self._driver.cuOccupancyMaxActiveClusters(self._function, config)
+        if error == self._driver.CUresult.CUDA_ERROR_INVALID_CLUSTER_SIZE:
+            return 0
+        return int(self._done((error, *clusters)))
 
     def allow_shared(self, num_bytes: int) -> None:
         """Raise the kernel's limit of dynamic shared memory where a launch needs more."""
