@@ -44,7 +44,17 @@ FAULTS = [
     ("all launched chunks merged", "combine",
      "count = min(reached, p.chunks)", "count = p.chunks", CLASSES),
     ("a strand left out", "combine",
+     "for (int i = 1; i < STRANDS; ++i)", "for (int i = 2; i < STRANDS; ++i)", CLASSES),
+    ("a strand left out by a cluster", "verify",
      "for (int i = 1; i < STRANDS; ++i)", "for (int i = 2; i < STRANDS; ++i)", TRUTH),
+    ("all launched chunks merged by a cluster", "verify",
+     "count = there ? min(reached, p.chunks) : 0", "count = there ? p.chunks : 0", CLASSES),
+    ("a cluster's scales of another row", "verify",
+     "__shfl_sync(~0u, scales[part], i, HALF)", "__shfl_sync(~0u, scales[part], i, 32)", TRUTH),
+    ("every step of a wide product over the first values", "verify",
+     "matrix_of(unit + k * 16 * BOX_ROW,", "matrix_of(unit,", TRUTH),
+    ("every box of a wide product the first", "verify",
+     "matrix_of(unit + k / 4 * BOX_BYTES + within,", "matrix_of(unit + within,", TRUTH),
     ("scale of keys forgotten", "verify_codes",
      "__fmul_rn(p.factor, p.key_scales[rows.group])", "p.factor", TRUTH),
     ("scale of values forgotten", "verify_codes",
@@ -54,12 +64,13 @@ FAULTS = [
     ("even columns for odd", "verify_codes", "n % 2 == 0 ? 0x20 : 0x31", "0x20", TRUTH),
     ("codes that are no number not looked for", "verify_codes",
      "+ 0x01010101) &", ") &", CODED_PATHS),
-    ("gate forgotten", "combine", "1.0f + expf(-__bfloat162float(gate))", "1.0f", TRUTH),
+    ("gate forgotten", "verify", "1.0f + expf(-__bfloat162float(gate))", "1.0f", TRUTH),
 ]  # fmt: skip
 
 CASES = (
     verify_case(5, 1100, heads=6, groups=1),
     verify_case(6, 50, heads=6, groups=1, tree=1),
+    verify_case(16, 1100, heads=6, groups=1),
     verify_case(5, 1100, heads=12, groups=2, coded=True),
 )
 FEW_TREES = MappingProxyType({False: 8, True: 4})
