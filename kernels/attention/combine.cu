@@ -1,88 +1,133 @@
-// Merge the partial results of a verify where its own blocks do not (verify_merge.cuh): a block for each
-// row and head, a group of threads for each strand.
+// Merge the partial results of a row and head over the chunks of its context, and gate the result.
+//
+// top = largest top; sum and weight = those of the chunks times 2^(chunk's top - top), a chain over
+// chunks c = s, s + 8, s + 16, .. for each of eight strands s, then the strands in order. Chunks past
+// the row's own position are not looked at, so it does not matter how many were launched.
+//
+// A block takes two lines and half of their columns, which lie in whole lines of the cache; the threads
+// of a strand take a quad each.
 
-#include "merge.cuh"
+#include <cuda_bf16.h>
+#include <math_constants.h>
+
+#include "chunks.cuh"
+#include "partials.cuh"
 
 constexpr int D = 256;
-constexpr int QUADS = D / 4, THREADS = STRANDS * QUADS;
+constexpr int STRANDS = 8, LINES = 2, QUADS = 64, THREADS = STRANDS * QUADS;
 // By `combine_macros` of verify_launch.py: AHEAD, partial results of a strand that are asked for before
-// their scales are known, and SHARE, which change no bit; and KV_BYTES.
+// their scales are known, and SHARE, query heads of a KV head; no bit hangs on them. And KV_BYTES.
 
 struct Problem {
   Partials partials;
-  Gated gated;
+  const __nv_bfloat16* gate;  // [T, H, D], strides gate_stride, gate_head_stride
+  __nv_bfloat16* out;         // [T, H * D], row stride out_stride
   const int* start;
-  const int* depths;  // [T]
-  int heads, group_rows, chunks;
+  const int* depths;          // [T]
+  int gate_stride, gate_head_stride, out_stride, rows, group_rows, chunks;
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine(const __grid_constant__ Problem p) {
+__device__ __forceinline__ void add_scaled(float4& sum, float scale, const float4& more) {
+  sum.x = __fmaf_rn(scale, more.x, sum.x);
+  sum.y = __fmaf_rn(scale, more.y, sum.y);
+  sum.z = __fmaf_rn(scale, more.z, sum.z);
+  sum.w = __fmaf_rn(scale, more.w, sum.w);
+}
+
+__device__ __forceinline__ float4 load(const float* quad) { return *reinterpret_cast<const float4*>(quad); }
+
+// bf16(attention) times bf16(sigmoid(gate)), rounded.
+__device__ __forceinline__ __nv_bfloat16 gated(float sum, float weight, __nv_bfloat16 gate) {
+  const float attention = __bfloat162float(__float2bfloat16_rn(__fdiv_rn(sum, weight)));
+  const float sigmoid = __fdiv_rn(1.0f, 1.0f + expf(-__bfloat162float(gate)));
+  return __float2bfloat16_rn(__fmul_rn(attention, __bfloat162float(__float2bfloat16_rn(sigmoid))));
+}
+
+constexpr int BLOCKS = AHEAD > 4 ? 1 : __CUDA_ARCH__ < 1000 ? 3 : 2;  // of a multiprocessor at least
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) combine(const __grid_constant__ Problem p) {
   extern __shared__ __align__(16) float shared[];
-  float* const scales = shared;                                             // [chunks]
-  float* const weights = shared + p.chunks;                                 // [chunks]
-  float4* const strands = reinterpret_cast<float4*>(shared + (2 * p.chunks + 3) / 4 * 4);  // [STRANDS, QUADS]
-  float* const strand_weights = reinterpret_cast<float*>(strands + THREADS);
-  float* const warp_tops = strand_weights + STRANDS;
-  const int quad = threadIdx.x % QUADS, strand = threadIdx.x / QUADS, sixteen = quad / 4, t = quad % 4;
-  const int row = blockIdx.x / p.heads, head = blockIdx.x % p.heads;
-  const int own = p.partials.first_line(head / SHARE, row / p.group_rows) + row % p.group_rows * SHARE + head % SHARE;
+  float2* const marks = reinterpret_cast<float2*>(shared);                    // [chunks, LINES]: scale, weight
+  float4* const strands = reinterpret_cast<float4*>(marks + LINES * p.chunks);  // [STRANDS, QUADS]
+  float* const strand_weights = reinterpret_cast<float*>(strands + THREADS);  // [STRANDS, LINES]
+  float* const warp_tops = strand_weights + STRANDS * LINES;                  // [warps, LINES]
+  const int quad = threadIdx.x % QUADS, strand = threadIdx.x / QUADS, t = quad % 4, line = quad / 4 % LINES;
+  const int sixteen = blockIdx.x % 2 * (D / 32) + quad / (4 * LINES), first = blockIdx.x / 2 * LINES;
+  // Whose results a line holds: rows of a group, SHARE heads each.
+  auto row_of = [&](int line) {
+    const int within = (first + line) % p.partials.head_lines, group = within / p.partials.group_lines;
+    const int row = within % p.partials.group_lines / SHARE;
+    return row < p.group_rows && group * p.group_rows + row < p.rows ? group * p.group_rows + row : -1;
+  };
+  const int row = row_of(line), head = (first + line) / p.partials.head_lines * SHARE +
+                                       (first + line) % p.partials.head_lines % p.partials.group_lines % SHARE;
 
   if constexpr (OVERLAP) {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     asm volatile("griddepcontrol.wait;" ::: "memory");
   }
+  if (row_of(0) < 0) return;
   // All loads that need no other's result go out together; what lies beyond the row is not used.
-  const float* const mine = p.partials.quad(own, sixteen, t);
+  const float* const mine = p.partials.quad(first + line, sixteen, t);
   const long long step = static_cast<long long>(p.partials.lines) * D;
   float4 ahead[AHEAD];
 #pragma unroll
-  for (int i = 0; i < AHEAD; ++i) ahead[i] = load_quad(mine + min(strand + i * STRANDS, p.chunks - 1) * step);
-  Gates gates;
-  if (strand == 0) gates.load(p.gated, row, head, sixteen, t);
+  for (int i = 0; i < AHEAD; ++i) ahead[i] = load(mine + min(strand + i * STRANDS, p.chunks - 1) * step);
+  const bool writes = strand == 0 && row >= 0;
+  __nv_bfloat16 gates[4];
+  if (writes) {
+    const __nv_bfloat16* const gate = p.gate + static_cast<long long>(row) * p.gate_stride +
+                                      head * static_cast<long long>(p.gate_head_stride) + sixteen * 16;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) gates[i] = gate[column_of(t, i)];
+  }
+
+  // Each thread looks at the tops of chunks of one line: threads of one parity at those of one.
+  const int own = threadIdx.x % LINES, own_row = max(row_of(own), 0);
+  const int reached = chunk_of(*p.start + p.depths[own_row]) + 1, count = min(reached, p.chunks);
   float most = -CUDART_INF_F;
-  const int position = *p.start + p.depths[row];
-  const int reached = chunk_of(position) + 1, count = min(reached, p.chunks);
-  for (int i = threadIdx.x; i < p.chunks; i += THREADS) {
-    const float top = p.partials.tops[p.partials.line(i, own)];
-    scales[i] = top;
-    weights[i] = p.partials.weights[p.partials.line(i, own)];
-    if (i < count) most = fmaxf(most, top);
+  for (int i = threadIdx.x; i < LINES * p.chunks; i += THREADS) {
+    const long long place = p.partials.line(i / LINES, first + own);
+    const float top = p.partials.tops[place];
+    marks[i] = make_float2(top, p.partials.weights[place]);
+    if (i / LINES < count) most = fmaxf(most, top);
   }
 #pragma unroll
-  for (int i = 16; i > 0; i /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, i));
-  if (threadIdx.x % 32 == 0) warp_tops[threadIdx.x / 32] = most;
+  for (int i = 16; i >= LINES; i /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, i));
+  if (threadIdx.x % 32 < LINES) warp_tops[threadIdx.x / 32 * LINES + own] = most;
   __syncthreads();
-  most = warp_tops[0];
+  most = warp_tops[line];
 #pragma unroll
-  for (int i = 1; i < THREADS / 32; ++i) most = fmaxf(most, warp_tops[i]);
+  for (int i = 1; i < THREADS / 32; ++i) most = fmaxf(most, warp_tops[i * LINES + line]);
+  const int there = __shfl_sync(~0u, count, line);
 
   float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  float weight = 0.0f;
+  // of a context that outgrew the launch no number: never a quiet answer
+  float weight = __shfl_sync(~0u, reached > p.chunks ? CUDART_NAN_F : 0.0f, line);
+  auto add = [&](int chunk, const float4& more) {
+    const float2 mark = marks[chunk * LINES + line];
+    const float scale = exp2_of(mark.x - most);
+    add_scaled(sum, scale, more);
+    weight = __fmaf_rn(scale, mark.y, weight);
+  };
 #pragma unroll
-  for (int i = 0; i < AHEAD; ++i) {
-    const int chunk = strand + i * STRANDS;
-    if (chunk < count) {
-      const float scale = exp2_of(scales[chunk] - most);
-      add_scaled(sum, scale, ahead[i]);
-      weight = __fmaf_rn(scale, weights[chunk], weight);
-    }
-  }
+  for (int i = 0; i < AHEAD; ++i)
+    if (strand + i * STRANDS < there) add(strand + i * STRANDS, ahead[i]);
 #pragma unroll 4
-  for (int chunk = strand + AHEAD * STRANDS; chunk < count; chunk += STRANDS) {
-    const float scale = exp2_of(scales[chunk] - most);
-    add_scaled(sum, scale, load_quad(mine + chunk * step));
-    weight = __fmaf_rn(scale, weights[chunk], weight);
-  }
+  for (int chunk = strand + AHEAD * STRANDS; chunk < there; chunk += STRANDS) add(chunk, load(mine + chunk * step));
   strands[threadIdx.x] = sum;
-  if (quad == 0) strand_weights[strand] = weight;
+  if (quad % 4 == 0 && quad < 4 * LINES) strand_weights[strand * LINES + line] = weight;
   __syncthreads();
-  if (strand > 0) return;
-  weight = strand_weights[0];
+  if (!writes) return;
+  weight = strand_weights[line];
 #pragma unroll
   for (int i = 1; i < STRANDS; ++i) {
     add_scaled(sum, 1.0f, strands[i * QUADS + quad]);
-    weight = __fadd_rn(weight, strand_weights[i]);
+    weight = __fadd_rn(weight, strand_weights[i * LINES + line]);
   }
-  if (reached > p.chunks) weight = CUDART_NAN_F;  // the context outgrew the launch: never a quiet answer
-  gates.write(p.gated, row, head, sixteen, t, sum, weight);
+  __nv_bfloat16* const out = p.out + static_cast<long long>(row) * p.out_stride + head * D + sixteen * 16;
+  out[column_of(t, 0)] = gated(sum.x, weight, gates[0]);
+  out[column_of(t, 1)] = gated(sum.y, weight, gates[1]);
+  out[column_of(t, 2)] = gated(sum.z, weight, gates[2]);
+  out[column_of(t, 3)] = gated(sum.w, weight, gates[3]);
 }

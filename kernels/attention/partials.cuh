@@ -26,6 +26,12 @@ struct Partials {
   }
 };
 
+__device__ __forceinline__ float exp2_of(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 // Column of element i of quad t, of its sixteen: two tiles of eight columns, which transposed loads of
 // codes have dealt out in turn.
 __device__ __forceinline__ int column_of(int t, int i) {

@@ -23,7 +23,6 @@
 #include "verify_scores.cuh"
 #include "verify_values.cuh"
 #include "verify_wide.cuh"
-#include "verify_merge.cuh"
 #include "verify_work.cuh"
 
 // One more warp of each stream feeds its ring. The sums of eight warps that multiply together need more
@@ -133,5 +132,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       }
     }
   }
-  if constexpr (CLUSTER > 1) merge(p, work, tail.depths);
 }

@@ -10,7 +10,6 @@
 #include "verify_begin.cuh"
 #include "codes_scores.cuh"
 #include "codes_values.cuh"
-#include "verify_merge.cuh"
 #include "verify_work.cuh"
 
 // Many sums need more registers than nine warps can have alike: then the feeding warp is one of four
@@ -151,5 +150,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         if (column == 0 && t == 0 && row_of(row) < rows.count) p.partials.tops[line + row] = top[m][half];
       }
   }
-  if constexpr (CLUSTER > 1) merge(p, work, tail.depths);
 }

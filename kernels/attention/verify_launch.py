@@ -2,7 +2,7 @@
 
 import ctypes
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +13,6 @@ from kernels.attention.chunks import num_chunks
 from kernels.attention.kv_codes import KvScales
 from kernels.attention.verify_tile import (
     HEAD_DIM,
-    MERGED_CHUNKS,
     SHARED_OF_AN_SM,
     Capability,
     RowGroups,
@@ -24,7 +23,7 @@ from kernels.attention.verify_tile import (
 from kernels.common import nvrtc
 from kernels.common.nvrtc import CudaKernel, Launch, TensorMap
 
-COMBINE_THREADS, STRANDS = 512, 8
+COMBINE_THREADS, STRANDS, LINES = 512, 8, 2
 BOX_BYTES = 128
 """Side by side in a fill of the ring: what the engine swizzles."""
 
@@ -42,18 +41,6 @@ class PartialsArguments(ctypes.Structure):
     ]
 
 
-class GatedArguments(ctypes.Structure):
-    """`Gated` of merge.cuh, field for field."""
-
-    _fields_ = [
-        ("gate", ctypes.c_void_p),
-        ("out", ctypes.c_void_p),
-        ("gate_stride", ctypes.c_int),
-        ("gate_head_stride", ctypes.c_int),
-        ("out_stride", ctypes.c_int),
-    ]
-
-
 class VerifyArguments(ctypes.Structure):
     """`Problem` of verify_problem.cuh, field for field."""
 
@@ -65,7 +52,6 @@ class VerifyArguments(ctypes.Structure):
         ("key_scales", ctypes.c_void_p),
         ("value_scales", ctypes.c_void_p),
         ("partials", PartialsArguments),
-        ("gated", GatedArguments),
         ("q_stride", ctypes.c_int),
         ("rows", ctypes.c_int),
         ("heads", ctypes.c_int),
@@ -83,10 +69,14 @@ class CombineArguments(ctypes.Structure):
 
     _fields_ = [
         ("partials", PartialsArguments),
-        ("gated", GatedArguments),
+        ("gate", ctypes.c_void_p),
+        ("out", ctypes.c_void_p),
         ("start", ctypes.c_void_p),
         ("depths", ctypes.c_void_p),
-        ("heads", ctypes.c_int),
+        ("gate_stride", ctypes.c_int),
+        ("gate_head_stride", ctypes.c_int),
+        ("out_stride", ctypes.c_int),
+        ("rows", ctypes.c_int),
         ("group_rows", ctypes.c_int),
         ("chunks", ctypes.c_int),
     ]
@@ -145,38 +135,33 @@ def launch(
         sums, tops, tops + 4 * plan.chunks * lines, lines, head_lines,
         _padded(plan.row_groups.rows * heads // groups),
     )  # fmt: skip
-    gated = GatedArguments(
-        gate.data_ptr(), out.data_ptr(), gate.stride(0), gate.stride(1), out.stride(0)
-    )
     plan.verify.launch(
         plan.verify_shape,
         VerifyArguments(
             q.data_ptr(), start.data_ptr(), depths.data_ptr(), paths.data_ptr(),
             None if scales is None else scales.keys.data_ptr(),
             None if scales is None else scales.values.data_ptr(),
-            partials, gated, q.stride(0), rows, heads, groups, plan.row_groups.rows,
+            partials, q.stride(0), rows, heads, groups, plan.row_groups.rows,
             plan.row_groups.number, plan.bins, plan.chunks, HEAD_DIM**-0.5 * math.log2(math.e),
         ),
         store_map(keys, plan.unit),
         store_map(values, plan.unit),
     )  # fmt: skip
-    if plan.combine is None:
-        return
     plan.combine.launch(
         plan.combine_shape,
         CombineArguments(
-            partials, gated, start.data_ptr(), depths.data_ptr(), heads, plan.row_groups.rows,
-            plan.chunks,
+            partials, gate.data_ptr(), out.data_ptr(), start.data_ptr(), depths.data_ptr(),
+            gate.stride(0), gate.stride(1), out.stride(0), rows, plan.row_groups.rows, plan.chunks,
         ),
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the launches of one size have in common; without `combine` there is one."""
+    """What the launches of one size have in common."""
 
     verify: CudaKernel
-    combine: CudaKernel | None
+    combine: CudaKernel
     verify_shape: Launch
     combine_shape: Launch
     row_groups: RowGroups
@@ -201,38 +186,23 @@ def _plan(
     parts = row_groups(rows, share, capability)
     if tile is None:
         tile = default(parts.rows, share, capability, max_context, kv_bytes)
-        if tile.cluster > 1 and not _runs_at_once(tile, groups * parts.number, share, device):
-            tile = replace(tile, cluster=1)
+    _expect_tile(tile, parts, share, capability, kv_bytes)
     chunks = num_chunks(max_context)
-    _expect_tile(tile, parts, share, capability, kv_bytes, chunks)
     num_sms = int(torch.cuda.get_device_properties(device).multi_processor_count)
     streams = groups * parts.number
     bins = min(chunks, max(1, num_sms * tile.per_sm // streams))
-    if tile.cluster > 1:
-        bins = tile.cluster
-    macros = combine_macros(rows * heads, chunks, num_sms, share, kv_bytes)
+    lines = groups * _head_lines(rows, share, parts)
+    macros = combine_macros(lines, chunks, num_sms, share, kv_bytes)
     return _Plan(
         load(tile.kernel, tuple(tile.macros(share).items()), overlap, device),
-        load("combine", macros, overlap, device) if tile.cluster == 1 else None,
-        _verify_shape(tile, bins * streams, overlap=overlap),
-        Launch(rows * heads, COMBINE_THREADS, combine_shared_bytes(chunks), overlap=overlap),
+        load("combine", macros, overlap, device),
+        Launch(bins * streams, tile.threads, tile.shared_bytes, overlap=overlap),
+        Launch(lines, COMBINE_THREADS, combine_shared_bytes(chunks), overlap=overlap),
         parts,
         bins,
         chunks,
         tile.unit,
     )
-
-
-def _verify_shape(tile: VerifyTile, blocks: int, *, overlap: bool) -> Launch:
-    return Launch(blocks, tile.threads, tile.shared_bytes, cluster=tile.cluster, overlap=overlap)
-
-
-@cache
-def _runs_at_once(tile: VerifyTile, clusters: int, share: int, device: int) -> bool:
-    """Say whether a GPU, which has its multiprocessors in groups, has room for so many clusters."""
-    kernel = load(tile.kernel, tuple(tile.macros(share).items()), False, device)
-    shape = _verify_shape(tile, clusters * tile.cluster, overlap=False)
-    return kernel.clusters_at_once(shape) >= clusters
 
 
 def store_map(store: torch.Tensor, unit: int) -> TensorMap:
@@ -294,8 +264,8 @@ def combine_macros(
 
 def combine_shared_bytes(chunks: int) -> int:
     """Return the dynamic shared memory of a block of combine.cu."""
-    strands = COMBINE_THREADS * 16 + STRANDS * 4 + COMBINE_THREADS // 32 * 4
-    return -(-2 * chunks // 4) * 16 + strands
+    marks = chunks * LINES * 8
+    return marks + COMBINE_THREADS * 16 + (STRANDS + COMBINE_THREADS // 32) * LINES * 4
 
 
 def cubin(kernel: str, choices: tuple[tuple[str, int], ...], overlap: bool, target: str) -> bytes:
@@ -330,13 +300,11 @@ def _expect_tile(
     share: int,
     capability: Capability,
     kv_bytes: int,
-    chunks: int,
 ) -> None:
     holds = tile.m_tiles * 16 >= parts.rows * share and tile.kv_bytes == kv_bytes
-    holds = holds and (tile.cluster == 1 or chunks <= MERGED_CHUNKS)
     if not holds or not tile.fits(capability):
         raise ValueError(
             f"attention_verify: {tile} does not fit {parts.rows} rows of {share} heads on "
-            f"sm_{capability}, numbers of {kv_bytes} bytes and {chunks} chunks; take "
+            f"sm_{capability} and numbers of {kv_bytes} bytes; take "
             "kernels.attention.verify_tile.default"
         )

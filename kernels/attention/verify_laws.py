@@ -122,11 +122,10 @@ def _tile_changes_bits(device: str, *, coded: bool) -> str | None:
 
 
 def _others(tile: VerifyTile) -> Iterator[VerifyTile]:
-    yield replace(tile, cluster=1)
     if tile.kv_bytes == 2:
         wide = replace(tile, wide=True, streams=1, team=1, m_tiles=-(-tile.m_tiles // 4) * 4)
         yield replace(wide, units=2)
-        yield replace(wide, units=5, cluster=1)
+        yield replace(wide, units=5)
         yield replace(wide, units=4, m_tiles=8)
         tile = replace(tile, wide=False, m_tiles=min(tile.m_tiles, 6))
     yield replace(tile, units=3)

@@ -1,13 +1,16 @@
 // What a verify is compiled for, what a launch of it is told, and what all its parts use.
 #pragma once
 
-#include "merge.cuh"
+#include <cuda_bf16.h>
+#include <math_constants.h>
+
+#include "partials.cuh"
 
 // Compile-time choices, by `macros` of verify_tile.py: SHARE (query heads of a KV head), M_TILES (of
 // 16 rows of the matrix unit in a block), STREAMS (of chunks at a time in a block), TEAM (warps that
-// share the columns of a sum), UNITS (of a stream's ring), CLUSTER (blocks that merge what they store; 1
-// leaves it to combine.cu), WIDE (four warps multiply together), MIN_BLOCKS, OVERLAP, none of which changes
-// a bit; and KV_BYTES (of a stored number: 2 for BF16 in verify.cu, 1 for e4m3 in verify_codes.cu).
+// share the columns of a sum), UNITS (of a stream's ring), WIDE (four warps multiply together), MIN_BLOCKS,
+// OVERLAP, none of which changes a bit; and KV_BYTES (of a stored number: 2 for BF16 in verify.cu, 1 for
+// e4m3 in verify_codes.cu).
 
 constexpr int D = 256;                // of a head
 constexpr int UNIT = WIDE ? 64 : 32;  // slots of one fill of the ring
@@ -53,7 +56,6 @@ struct Problem {
   const float* key_scales;    // [G]: what codes stand for, by KV head; null for BF16
   const float* value_scales;  // [G]
   Partials partials;
-  Gated gated;
   int q_stride, rows, heads, groups, group_rows, row_groups, bins, chunks;
   float factor;  // D^-0.5 log2 e
 };

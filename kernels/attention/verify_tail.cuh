@@ -12,6 +12,11 @@
 
 __device__ __forceinline__ int row_of(int matrix_row) { return matrix_row / SHARE; }
 
+// The last positions that rows g and g + 8 of a warp attend to, and the last that all its rows do.
+struct Reach {
+  int of[2], all;
+};
+
 struct Tail {
   static constexpr int ALL = -1;
 
@@ -22,6 +27,19 @@ struct Tail {
   // Whether the row of a row of the matrix unit attends to a position.
   __device__ __forceinline__ bool attends(const Work& work, int matrix_row, int position) const {
     return position < work.start || position <= work.start + depths[min(row_of(matrix_row), MAX_ROWS - 1)];
+  }
+
+  __device__ __forceinline__ Reach reach(const Work& work, const Rows& rows, int first, int lane) const {
+    Reach found;
+    int least = 0x7FFFFFFF;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = row_of(first + (lane >> 2) + half * 8);
+      found.of[half] = work.start + depths[min(row, MAX_ROWS - 1)];
+      if (row < rows.count) least = min(least, found.of[half]);
+    }
+    found.all = __reduce_min_sync(~0u, least);
+    return found;
   }
 
   // Whether it takes the pass of `row`, with the keys and values of that row; ALL is everybody's.
@@ -55,7 +73,7 @@ __device__ __forceinline__ bool is_finite(unsigned word) {
 __device__ __forceinline__ bool all_finite(unsigned unit, int num_rows, int lane) {
   bool finite = true;
   constexpr int ROW_PIECES = D / PIECE;
-#pragma unroll 1
+#pragma unroll 4
   for (int i = lane; i < num_rows * ROW_PIECES; i += 32) {
     const uint4 four = load_16(unit_row(unit, i / ROW_PIECES).piece(i % ROW_PIECES));
     finite = finite && is_finite(four.x) && is_finite(four.y) && is_finite(four.z) && is_finite(four.w);

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from kernels.attention.chunks import TILE, num_chunks
+from kernels.attention.chunks import TILE
 from kernels.common.round import MAX_ROWS
 
 Capability = Literal[90, 100, 121]
@@ -31,12 +31,6 @@ SHARED_OF_AN_SM: Mapping[Capability, int] = {90: 233_472, 100: 233_472, 121: 102
 RESERVED = 1024
 """Bytes of shared memory that the system keeps of each block."""
 
-CLUSTER = 16
-"""Blocks that merge their partial results: as many as the first 1,024 positions have chunks."""
-
-MERGED_CHUNKS = 32
-"""Chunks of a context class, 4,096 positions, up to which the blocks of one launch merge."""
-
 MAX_TILES = {90: 6, 100: 6, 121: 3}
 """16-row tiles of a block at most, that rows fill."""
 
@@ -54,7 +48,6 @@ class VerifyTile:
             block's of its own.
         team: warps that share the columns of the same sums; of codes all eight.
         units: fills of a stream's ring, at least those of a tile's keys and the rows' own.
-        cluster: blocks of a KV head and row group that merge their results; 1 leaves it to combine.cu.
         wide: four warps multiply together, 64 rows of the matrix unit at a time; sm_90 alone.
         kv_bytes: of a stored number: 2 for BF16, 1 for e4m3. No choice: it is the store's.
     """
@@ -64,7 +57,6 @@ class VerifyTile:
     team: int
     units: int
     kv_bytes: int = 2
-    cluster: int = 1
     wide: bool = False
 
     @property
@@ -85,7 +77,6 @@ class VerifyTile:
             "STREAMS": self.streams // self.per_sm,
             "TEAM": self.team,
             "UNITS": self.units,
-            "CLUSTER": self.cluster,
             "WIDE": int(self.wide),
             "MIN_BLOCKS": self.per_sm,
             "KV_BYTES": self.kv_bytes,
@@ -150,8 +141,7 @@ def default(
     """Return the launch choice for groups of so many rows in a context class.
 
     A long context has chunks enough for two streams of a multiprocessor of sm_90, where their
-    rings and sums find room. Of a short one the blocks of a KV head merge what they store. Few warps
-    are made twice as many, which share columns.
+    rings and sums find room. Few warps are made twice as many, which share columns.
     """
     m_tiles = -(-group_rows * share // 16)
     long = max_context > LONG and capability != 121
@@ -165,8 +155,7 @@ def default(
     rings = streams // blocks
     room = SHARED_OF_AN_SM[capability] // blocks - RESERVED - _fixed_bytes(m_tiles, kv_bytes)
     units = min(MAX_UNITS[kv_bytes], room // (unit * HEAD_DIM * kv_bytes)) // rings
-    short = capability != 121 and num_chunks(max_context) <= MERGED_CHUNKS
-    return VerifyTile(m_tiles, streams, team, units, kv_bytes, CLUSTER if short else 1, wide)
+    return VerifyTile(m_tiles, streams, team, units, kv_bytes, wide)
 
 
 def _fixed_bytes(m_tiles: int, kv_bytes: int) -> int:

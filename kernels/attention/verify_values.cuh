@@ -41,20 +41,23 @@ struct Sums {
     }
   }
 
+  // Add 16 positions, of whose values this lane addresses one row.
+  __device__ __forceinline__ void add_step(const UnitRow& value, const Matrix4& p, int part, int lane) {
+#pragma unroll
+    for (int some = 0; some < V_TILES; some += FEW) {
+      Operand b[FEW];
+      load_values(b, value, part * V_TILES + some, lane);
+#pragma unroll
+      for (int n = 0; n < FEW; ++n) multiply_add(values[some + n], p, b[n]);
+    }
+    multiply_add(weights, p, ONE_COLUMN);
+  }
+
   // Add a tile of committed positions.
   __device__ __forceinline__ void add(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int lane) {
 #pragma unroll
-    for (int k = 0; k < STEPS; ++k) {
-      const UnitRow value = unit_row(ring.place(unit + k * 16 / UNIT), k * 16 % UNIT + (lane & 15));
-#pragma unroll
-      for (int some = 0; some < V_TILES; some += FEW) {
-        Operand b[FEW];
-        load_values(b, value, part * V_TILES + some, lane);
-#pragma unroll
-        for (int n = 0; n < FEW; ++n) multiply_add(values[some + n], p[k], b[n]);
-      }
-      multiply_add(weights, p[k], ONE_COLUMN);
-    }
+    for (int k = 0; k < STEPS; ++k)
+      add_step(unit_row(ring.place(unit + k * 16 / UNIT), k * 16 % UNIT + (lane & 15)), p[k], part, lane);
   }
 
   // Store this lane's part of a line: of row g, or of g + 8 in the second half.
@@ -71,11 +74,16 @@ struct Sums {
   __device__ __forceinline__ void add_tail(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int first,
                                            int lane, const Work& work, const Rows& rows, const Tail& tail, int base,
                                            bool alike) {
+    const int reached = tail.reach(work, rows, first, lane).all;
 #pragma unroll
     for (int k = 0; k < STEPS; ++k) {
       const int position = base + k * 16;
       if (position > work.last) break;
       const bool same = alike || position + 15 < work.start;
+      if (same && position <= reached) {
+        add_step(tail.find<false>(ring, work, base, k * 16 + (lane & 15), unit, Tail::ALL), p[k], part, lane);
+        continue;
+      }
       const int end = same ? Tail::ALL : min(row_of(first + 15), rows.count - 1);
 #pragma unroll 1
       for (int row = same ? Tail::ALL : row_of(first); row <= end; ++row) {

@@ -21,9 +21,6 @@ from typing import Any
 
 import torch
 
-PORTABLE_CLUSTER = 8
-"""Blocks of a cluster on any GPU; more need leave, and a GPU that has room for them in one GPC."""
-
 FREE_SHARED_BYTES = 48 << 10
 """Shared memory that a block has without asking, static and dynamic together."""
 
@@ -203,7 +200,10 @@ class CudaKernel:
         Raises:
             RuntimeError: the driver refuses; the message holds its error and the shape.
         """
-        config = self._prepared(shape)
+        config = self._configs.get(shape)
+        if config is None:
+            self.allow_shared(shape.shared_bytes)
+            config = self._configs[shape] = self._config(shape)
         places = [
             one.address if isinstance(one, TensorMap) else ctypes.addressof(one)
             for one in arguments
@@ -217,14 +217,6 @@ class CudaKernel:
         if launched[0] != self._success:
             raise RuntimeError(f"launch of {shape} failed: {launched[0].name}")
 
-    def clusters_at_once(self, shape: Launch) -> int:
-        """Return how many clusters of a launch the GPU runs at one time when it is idle; 0: none ever."""
-        config = self._prepared(shape)
-        error, *clusters = self._driver.cuOccupancyMaxActiveClusters(self._function, config)
-        if error == self._driver.CUresult.CUDA_ERROR_INVALID_CLUSTER_SIZE:
-            return 0
-        return int(self._done((error, *clusters)))
-
     def allow_shared(self, num_bytes: int) -> None:
         """Raise the kernel's limit of dynamic shared memory where a launch needs more."""
         if num_bytes > self._shared_bytes:
@@ -232,17 +224,6 @@ class CudaKernel:
             limit = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._done(self._driver.cuFuncSetAttribute(self._function, limit, num_bytes))
             self._shared_bytes = num_bytes
-
-    def _prepared(self, shape: Launch) -> Any:  # noqa: ANN401  the bindings carry no types
-        config = self._configs.get(shape)
-        if config is None:
-            self.allow_shared(shape.shared_bytes)
-            if shape.cluster > PORTABLE_CLUSTER:
-                attribute = self._driver.CUfunction_attribute
-                leave = attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-                self._done(self._driver.cuFuncSetAttribute(self._function, leave, 1))
-            config = self._configs[shape] = self._config(shape)
-        return config
 
     def _config(self, shape: Launch) -> Any:  # noqa: ANN401  the bindings carry no types
         driver = self._driver
