@@ -55,7 +55,8 @@ __device__ __forceinline__ void weigh(Scores& scores, float (&top)[2], float fac
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     verify(const __grid_constant__ Problem p, const __grid_constant__ TensorMap keys,
-           const __grid_constant__ TensorMap values) {
+           const __grid_constant__ TensorMap own_keys, const __grid_constant__ TensorMap values,
+           const __grid_constant__ TensorMap own_values) {
   extern __shared__ __align__(1024) unsigned char shared[];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
   const unsigned at = shared_address(shared);
@@ -64,13 +65,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   set_up_rings(at);
   if (warp >= WARPS) {
     if constexpr (UNEVEN) asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-    if (warp < WARPS + STREAMS) feed(ring_of(at, warp - WARPS), p, keys, values, rows, warp - WARPS, lane);
+    const Maps maps = {keys, own_keys, values, own_values};
+    if (warp < WARPS + STREAMS) feed(ring_of(at, warp - WARPS), p, maps, rows, warp - WARPS, lane);
     return;
   }
   if constexpr (UNEVEN) asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
   const bool chain = begin(p, rows, shared);
   const Work& work = *reinterpret_cast<Work*>(shared + WORK_AT);  // seldom needed, so kept out of registers
-  const Tail tail = {shared + PATHS_AT, reinterpret_cast<int*>(shared + DEPTHS_AT), at + ZERO_AT};
+  const Tail tail = {shared + PATHS_AT, reinterpret_cast<int*>(shared + DEPTHS_AT), at + ZERO_AT, p.own_slots};
 
   // This warp: 16 rows of the matrix unit, and of their sums one part of the columns.
   const int stream = warp / CREW, first = warp % M_TILES * 16, part = warp / M_TILES % TEAM;
@@ -112,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       } else if (full) {
         sums.add(ring, unit, weights, part, lane);
       } else {
-        const bool alike = chain && all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane);
+        const bool alike = chain && tail.all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane);
         sums.add_tail(ring, unit, weights, part, first, lane, work, rows, tail, base, alike);
       }
       ring.let_go(unit, half_units, lane);

@@ -25,7 +25,8 @@ static_assert(STREAMS == 1 && WARPS == 8 && KV_BYTES == 1);
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     verify_codes(const __grid_constant__ Problem p, const __grid_constant__ TensorMap keys,
-                 const __grid_constant__ TensorMap values) {
+                 const __grid_constant__ TensorMap own_keys, const __grid_constant__ TensorMap values,
+                 const __grid_constant__ TensorMap own_values) {
   extern __shared__ __align__(1024) unsigned char shared[];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
   const unsigned at = shared_address(shared);
@@ -37,14 +38,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   set_up_rings(at);
   if (warp >= WARPS) {
     if constexpr (UNEVEN) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (warp == WARPS) feed(ring, p, keys, values, rows, 0, lane);
+    if (warp == WARPS) feed(ring, p, {keys, own_keys, values, own_values}, rows, 0, lane);
     return;
   }
   if constexpr (UNEVEN) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 
   const bool chain = begin(p, rows, shared);
   const Work& work = *reinterpret_cast<Work*>(shared + WORK_AT);  // seldom needed, so kept out of registers
-  const Tail tail = {shared + PATHS_AT, reinterpret_cast<int*>(shared + DEPTHS_AT), at + ZERO_AT};
+  const Tail tail = {shared + PATHS_AT, reinterpret_cast<int*>(shared + DEPTHS_AT), at + ZERO_AT, p.own_slots};
   const float factor = __fmul_rn(p.factor, p.key_scales[rows.group]);
 
   // Where this warp's scores are: rows m0 * 16 on, positions n0 * 8 on.
@@ -122,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         sums.scale(scales, warp, lane);
         sums.add(ring, unit, at + P_AT, warp, lane);
       } else {
-        const bool alike = chain && all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane);
+        const bool alike = chain && tail.all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane);
         sums.scale(scales, warp, lane);
         sums.add_tail(ring, unit, at + P_AT, warp, lane, work, rows, tail, base, alike);
       }

@@ -60,6 +60,7 @@ class VerifyArguments(ctypes.Structure):
         ("row_groups", ctypes.c_int),
         ("bins", ctypes.c_int),
         ("chunks", ctypes.c_int),
+        ("own_slots", ctypes.c_int),
         ("factor", ctypes.c_float),
     ]
 
@@ -103,8 +104,8 @@ def _head_lines(rows: int, share: int, parts: RowGroups) -> int:
     return whole * _padded(parts.rows * share) + _padded(left * share)
 
 
-def _padded(lines: int) -> int:
-    return -(-lines // 8) * 8
+def _padded(number: int) -> int:
+    return -(-number // 8) * 8
 
 
 def launch(
@@ -128,7 +129,8 @@ def launch(
     groups, device = keys.shape[0], q.get_device()
     plan = _plan(rows, heads, groups, max_context, keys.itemsize, tile, overlap, device)
     head_lines = _head_lines(rows, heads // groups, plan.row_groups)
-    lines = groups * head_lines
+    lines, own_slots = groups * head_lines, _padded(rows)
+    key_maps, value_maps = (store_maps(one, (plan.unit, own_slots)) for one in (keys, values))
     sums = scratch.data_ptr()
     tops = sums + 4 * plan.chunks * lines * HEAD_DIM
     partials = PartialsArguments(
@@ -142,10 +144,10 @@ def launch(
             None if scales is None else scales.keys.data_ptr(),
             None if scales is None else scales.values.data_ptr(),
             partials, q.stride(0), rows, heads, groups, plan.row_groups.rows,
-            plan.row_groups.number, plan.bins, plan.chunks, HEAD_DIM**-0.5 * math.log2(math.e),
+            plan.row_groups.number, plan.bins, plan.chunks, own_slots,
+            HEAD_DIM**-0.5 * math.log2(math.e),
         ),
-        store_map(keys, plan.unit),
-        store_map(values, plan.unit),
+        *key_maps, *value_maps,
     )  # fmt: skip
     plan.combine.launch(
         plan.combine_shape,
@@ -205,16 +207,21 @@ def _plan(
     )
 
 
-def store_map(store: torch.Tensor, unit: int) -> TensorMap:
-    """Describe a store [G, S, D] and fills of `unit` slots to the copy engine, once for each place."""
-    key = (store.data_ptr(), store.dtype, store.shape, store.stride(), unit)
+def store_maps(store: torch.Tensor, fills: tuple[int, ...]) -> tuple[TensorMap, ...]:
+    """Describe a store [G, S, D] to the copy engine, once for each place in memory.
+
+    Args:
+        store: keys or values.
+        fills: slots of a fill, for each of which there is a map.
+    """
+    key = (store.data_ptr(), store.dtype, store.shape, store.stride(), fills)
     found = _maps.get(key)
     if found is None:
-        found = _maps[key] = _described(store, unit)
+        found = _maps[key] = tuple(_described(store, slots) for slots in fills)
     return found
 
 
-def _described(store: torch.Tensor, unit: int) -> TensorMap:
+def _described(store: torch.Tensor, fill: int) -> TensorMap:
     """Boxes of slots of one head, in blocks of 128 bytes, swizzled for loads of matrices."""
     driver = import_module("cuda.bindings.driver")
     wide, narrow = driver.cuuint64_t, driver.cuuint32_t
@@ -230,7 +237,7 @@ def _described(store: torch.Tensor, unit: int) -> TensorMap:
         store.data_ptr(),
         [wide(columns), wide(slots), wide(width // columns), wide(groups)],
         [wide(size * width), wide(BOX_BYTES), wide(size * store.stride(0))],
-        [narrow(columns), narrow(unit), narrow(width // columns), narrow(1)],
+        [narrow(columns), narrow(fill), narrow(width // columns), narrow(1)],
         [narrow(1), narrow(1), narrow(1), narrow(1)],
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
@@ -245,7 +252,7 @@ def _described(store: torch.Tensor, unit: int) -> TensorMap:
     return TensorMap(described)
 
 
-_maps: dict[object, TensorMap] = {}
+_maps: dict[object, tuple[TensorMap, ...]] = {}
 
 
 def family(capability: tuple[int, int]) -> Capability:

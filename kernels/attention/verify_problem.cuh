@@ -47,6 +47,11 @@ struct alignas(64) TensorMap {
   unsigned char bytes[128];
 };
 
+// The store's keys and values, in fills of UNIT slots, and in fills of as many as own rows may have.
+struct Maps {
+  const TensorMap &keys, &own_keys, &values, &own_values;
+};
+
 // `VerifyArguments` of verify_launch.py has the same fields in the same order. T = rows, H = heads.
 struct Problem {
   const __nv_bfloat16* q;     // [T, H, D], row stride q_stride
@@ -57,6 +62,7 @@ struct Problem {
   const float* value_scales;  // [G]
   Partials partials;
   int q_stride, rows, heads, groups, group_rows, row_groups, bins, chunks;
+  int own_slots;  // of a fill of own rows: eights of them
   float factor;  // D^-0.5 log2 e
 };
 
