@@ -99,7 +99,7 @@ def scratch_elements(rows: int, heads: int, groups: int, max_context: int) -> in
 
 
 def _head_lines(rows: int, share: int, parts: RowGroups) -> int:
-    """Return the lines of a KV head's partial results of a chunk; partials.cuh says what they are."""
+    """Return the lines of a KV head's partial results of a chunk (partials.cuh)."""
     whole, left = divmod(rows, parts.rows)
     return whole * _padded(parts.rows * share) + _padded(left * share)
 

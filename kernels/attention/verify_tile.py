@@ -106,7 +106,7 @@ class VerifyTile:
         """Say whether the planned blocks fit a multiprocessor."""
         held = self.per_sm * (self.shared_bytes + RESERVED)
         rings = self.streams // self.per_sm
-        enough = self.units >= TILE // self.unit + 1 and rings * self.units <= MAX_UNITS[self.kv_bytes]
+        enough = TILE // self.unit < self.units <= MAX_UNITS[self.kv_bytes] // rings
         # of codes: a block whose warps hand on registers wants all of a multiprocessor
         crew = self.team == WARPS_OF_CODES and (self.m_tiles < 4 or self.streams == 1)
         fours = self.streams == self.team == 1 and self.m_tiles % 4 == 0 and capability == 90
