@@ -4,8 +4,8 @@
 // chunks c = s, s + 8, s + 16, .. for each of eight strands s, then the strands in order. Chunks past
 // the row's own position are not looked at, so it does not matter how many were launched.
 //
-// A block takes two lines and half of their columns, which lie in whole lines of the cache; the threads
-// of a strand take a quad each.
+// A block takes two heads of a row and half of their columns, which fill whole lines of the cache, or one head
+// where a KV head has an odd number; the threads of a strand take a quad each.
 
 #include <cuda_bf16.h>
 #include <math_constants.h>
@@ -14,7 +14,8 @@
 #include "partials.cuh"
 
 constexpr int D = 256;
-constexpr int STRANDS = 8, LINES = 2, QUADS = 64, THREADS = STRANDS * QUADS;
+constexpr int STRANDS = 8, QUADS = 64, THREADS = STRANDS * QUADS;
+constexpr int LINES = SHARE % 2 == 0 ? 2 : 1;
 // By `combine_macros` of verify_launch.py: AHEAD, partial results of a strand that are asked for before
 // their scales are known, and SHARE, query heads of a KV head; no bit hangs on them. And KV_BYTES.
 
@@ -24,7 +25,7 @@ struct Problem {
   __nv_bfloat16* out;         // [T, H * D], row stride out_stride
   const int* start;
   const int* depths;          // [T]
-  int gate_stride, gate_head_stride, out_stride, rows, group_rows, chunks;
+  int gate_stride, gate_head_stride, out_stride, heads, group_rows, chunks;
 };
 
 __device__ __forceinline__ void add_scaled(float4& sum, float scale, const float4& more) {
@@ -48,43 +49,36 @@ constexpr int BLOCKS = AHEAD > 4 ? 1 : __CUDA_ARCH__ < 1000 ? 3 : 2;  // of a mu
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) combine(const __grid_constant__ Problem p) {
   extern __shared__ __align__(16) float shared[];
   float2* const marks = reinterpret_cast<float2*>(shared);                    // [chunks, LINES]: scale, weight
-  float4* const strands = reinterpret_cast<float4*>(marks + LINES * p.chunks);  // [STRANDS, QUADS]
+  float4* const strands = reinterpret_cast<float4*>(marks + (LINES * p.chunks + 1) / 2 * 2);  // [STRANDS, QUADS]
   float* const strand_weights = reinterpret_cast<float*>(strands + THREADS);  // [STRANDS, LINES]
   float* const warp_tops = strand_weights + STRANDS * LINES;                  // [warps, LINES]
   const int quad = threadIdx.x % QUADS, strand = threadIdx.x / QUADS, t = quad % 4, line = quad / 4 % LINES;
-  const int sixteen = blockIdx.x % 2 * (D / 32) + quad / (4 * LINES), first = blockIdx.x / 2 * LINES;
-  // Whose results a line holds: rows of a group, SHARE heads each.
-  auto row_of = [&](int line) {
-    const int within = (first + line) % p.partials.head_lines, group = within / p.partials.group_lines;
-    const int row = within % p.partials.group_lines / SHARE;
-    return row < p.group_rows && group * p.group_rows + row < p.rows ? group * p.group_rows + row : -1;
-  };
-  const int row = row_of(line), head = (first + line) / p.partials.head_lines * SHARE +
-                                       (first + line) % p.partials.head_lines % p.partials.group_lines % SHARE;
+  const int row = blockIdx.x / p.heads, place = blockIdx.x % p.heads, head = place / LINES * LINES + line;
+  const int sixteen = place % LINES * (D / 16 / LINES) + quad / (4 * LINES);
+  int first = p.partials.first_line(head / SHARE, row / p.group_rows) + row % p.group_rows * SHARE +
+              place / LINES * LINES % SHARE;
+  asm volatile("" : "+r"(first));  // worked out before the wait
 
   if constexpr (OVERLAP) {
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     asm volatile("griddepcontrol.wait;" ::: "memory");
   }
-  if (row_of(0) < 0) return;
   // All loads that need no other's result go out together; what lies beyond the row is not used.
   const float* const mine = p.partials.quad(first + line, sixteen, t);
   const long long step = static_cast<long long>(p.partials.lines) * D;
   float4 ahead[AHEAD];
 #pragma unroll
   for (int i = 0; i < AHEAD; ++i) ahead[i] = load(mine + min(strand + i * STRANDS, p.chunks - 1) * step);
-  const bool writes = strand == 0 && row >= 0;
   __nv_bfloat16 gates[4];
-  if (writes) {
+  if (strand == 0) {
     const __nv_bfloat16* const gate = p.gate + static_cast<long long>(row) * p.gate_stride +
                                       head * static_cast<long long>(p.gate_head_stride) + sixteen * 16;
 #pragma unroll
     for (int i = 0; i < 4; ++i) gates[i] = gate[column_of(t, i)];
   }
 
-  // Each thread looks at the tops of chunks of one line: threads of one parity at those of one.
-  const int own = threadIdx.x % LINES, own_row = max(row_of(own), 0);
-  const int reached = chunk_of(*p.start + p.depths[own_row]) + 1, count = min(reached, p.chunks);
+  const int own = threadIdx.x % LINES;  // whose tops a thread looks at
+  const int reached = chunk_of(*p.start + p.depths[row]) + 1, count = min(reached, p.chunks);
   float most = -CUDART_INF_F;
   for (int i = threadIdx.x; i < LINES * p.chunks; i += THREADS) {
     const long long place = p.partials.line(i / LINES, first + own);
@@ -99,11 +93,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) combine(const __gr
   most = warp_tops[line];
 #pragma unroll
   for (int i = 1; i < THREADS / 32; ++i) most = fmaxf(most, warp_tops[i * LINES + line]);
-  const int there = __shfl_sync(~0u, count, line);
 
   float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  // of a context that outgrew the launch no number: never a quiet answer
-  float weight = __shfl_sync(~0u, reached > p.chunks ? CUDART_NAN_F : 0.0f, line);
+  float weight = reached > p.chunks ? CUDART_NAN_F : 0.0f;  // outgrown: never a quiet answer
   auto add = [&](int chunk, const float4& more) {
     const float2 mark = marks[chunk * LINES + line];
     const float scale = exp2_of(mark.x - most);
@@ -112,13 +104,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) combine(const __gr
   };
 #pragma unroll
   for (int i = 0; i < AHEAD; ++i)
-    if (strand + i * STRANDS < there) add(strand + i * STRANDS, ahead[i]);
+    if (strand + i * STRANDS < count) add(strand + i * STRANDS, ahead[i]);
 #pragma unroll 4
-  for (int chunk = strand + AHEAD * STRANDS; chunk < there; chunk += STRANDS) add(chunk, load(mine + chunk * step));
+  for (int chunk = strand + AHEAD * STRANDS; chunk < count; chunk += STRANDS) add(chunk, load(mine + chunk * step));
   strands[threadIdx.x] = sum;
   if (quad % 4 == 0 && quad < 4 * LINES) strand_weights[strand * LINES + line] = weight;
   __syncthreads();
-  if (!writes) return;
+  if (strand > 0) return;
   weight = strand_weights[line];
 #pragma unroll
   for (int i = 1; i < STRANDS; ++i) {

@@ -23,7 +23,7 @@ from kernels.attention.verify_tile import (
 from kernels.common import nvrtc
 from kernels.common.nvrtc import CudaKernel, Launch, TensorMap
 
-COMBINE_THREADS, STRANDS, LINES = 512, 8, 2
+COMBINE_THREADS, STRANDS = 512, 8
 BOX_BYTES = 128
 """Side by side in a fill of the ring: what the engine swizzles."""
 
@@ -77,7 +77,7 @@ class CombineArguments(ctypes.Structure):
         ("gate_stride", ctypes.c_int),
         ("gate_head_stride", ctypes.c_int),
         ("out_stride", ctypes.c_int),
-        ("rows", ctypes.c_int),
+        ("heads", ctypes.c_int),
         ("group_rows", ctypes.c_int),
         ("chunks", ctypes.c_int),
     ]
@@ -153,7 +153,7 @@ def launch(
         plan.combine_shape,
         CombineArguments(
             partials, gate.data_ptr(), out.data_ptr(), start.data_ptr(), depths.data_ptr(),
-            gate.stride(0), gate.stride(1), out.stride(0), rows, plan.row_groups.rows, plan.chunks,
+            gate.stride(0), gate.stride(1), out.stride(0), heads, plan.row_groups.rows, plan.chunks,
         ),
     )  # fmt: skip
 
@@ -193,13 +193,12 @@ def _plan(
     num_sms = int(torch.cuda.get_device_properties(device).multi_processor_count)
     streams = groups * parts.number
     bins = min(chunks, max(1, num_sms * tile.per_sm // streams))
-    lines = groups * _head_lines(rows, share, parts)
-    macros = combine_macros(lines, chunks, num_sms, share, kv_bytes)
+    macros = combine_macros(rows * heads, chunks, num_sms, share, kv_bytes)
     return _Plan(
         load(tile.kernel, tuple(tile.macros(share).items()), overlap, device),
         load("combine", macros, overlap, device),
         Launch(bins * streams, tile.threads, tile.shared_bytes, overlap=overlap),
-        Launch(lines, COMBINE_THREADS, combine_shared_bytes(chunks), overlap=overlap),
+        Launch(rows * heads, COMBINE_THREADS, combine_shared_bytes(chunks, share), overlap=overlap),
         parts,
         bins,
         chunks,
@@ -269,10 +268,11 @@ def combine_macros(
     return (("AHEAD", ahead), ("SHARE", share), ("KV_BYTES", kv_bytes))
 
 
-def combine_shared_bytes(chunks: int) -> int:
+def combine_shared_bytes(chunks: int, share: int) -> int:
     """Return the dynamic shared memory of a block of combine.cu."""
-    marks = chunks * LINES * 8
-    return marks + COMBINE_THREADS * 16 + (STRANDS + COMBINE_THREADS // 32) * LINES * 4
+    lines = 2 if share % 2 == 0 else 1
+    marks = -(-chunks * lines // 2) * 16
+    return marks + COMBINE_THREADS * 16 + (STRANDS + COMBINE_THREADS // 32) * lines * 4
 
 
 def cubin(kernel: str, choices: tuple[tuple[str, int], ...], overlap: bool, target: str) -> bytes:
