@@ -22,6 +22,7 @@
 #include "verify_begin.cuh"
 #include "verify_scores.cuh"
 #include "verify_values.cuh"
+#include "verify_place.cuh"
 #include "verify_wide.cuh"
 #include "verify_work.cuh"
 
@@ -78,6 +79,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const int stream = warp / CREW, first = warp % M_TILES * 16, part = warp / M_TILES % TEAM;
   const Ring ring = ring_of(at, stream);
   const UnitRow q = query_row(at + Q_AT, first, lane);
+  bool placed = false;  // whether the next tile that own rows reach into has them in their places
+  if constexpr (PLACES) placed = place_own(ring, work, tail, chain, lane);
   int unit = 0;
 #pragma unroll 1
   for (int pass = 0;; ++pass) {
@@ -91,31 +94,38 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll 1
     for (int tile = 0; tile < chunk.full + chunk.tail; ++tile) {
       const bool full = tile < chunk.full;
+      const bool whole = full || placed;
       const int base = chunk.low + tile * TILE, half_units = full ? FILLS : FILLS + 1;
       Scores scores;
       Matrix4 weights[STEPS];
       float by[2];
       ring.wait_for(unit, half_units);
-      if (WIDE && full) {
+      if (WIDE && whole) {
         if constexpr (WIDE) score_wide(scores, at + Q_AT + first / 64 * 64 * BOX_ROW, ring.place(unit));
-      } else if (full) {
+      } else if (whole) {
         const unsigned low = ring.place(unit), high = ring.place(unit + 1);
         score<N_TILES>(scores, [&](int n) { return unit_row(n < 4 ? low : high, n % 4 * 8 + (lane & 7)); }, q, lane);
       } else {
         score_tail(scores, ring, unit, WIDE ? query_row(at + Q_AT, first, apart(lane)) : q, first, lane, work, rows, tail, base, chain);
       }
+      if (PLACES && !full && placed) mask(scores, tail.reach(work, rows, first, lane), base, lane);
       weigh(scores, top, p.factor, by, weights);
       ring.let_go(unit, half_units, lane);
       unit += half_units;
       sums.scale(by);
       ring.wait_for(unit, half_units);
-      if (WIDE && full) {
-        if constexpr (WIDE) add_wide(sums, weights, ring.place(unit));
-      } else if (full) {
-        sums.add(ring, unit, weights, part, lane);
-      } else {
-        const bool alike = chain && tail.all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane);
-        sums.add_tail(ring, unit, weights, part, first, lane, work, rows, tail, base, alike);
+      // of a tile with own rows in their places the steps that all rows reach
+      const int steps = full ? STEPS : whole ? tail.steps(work, rows, first, base) : 0;
+      if (WIDE && whole) {
+        if constexpr (WIDE) add_wide(sums, weights, ring.place(unit), steps);
+      } else if (whole) {
+        sums.add(ring, unit, weights, part, lane, steps);
+      }
+      if (!full) {
+        const bool alike =
+            placed || (chain && tail.all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane));
+        sums.add_tail(ring, unit, weights, part, first, lane, work, rows, tail, base, alike, steps);
+        placed = false;
       }
       ring.let_go(unit, half_units, lane);
       unit += half_units;

@@ -94,7 +94,8 @@ def scratch_elements(rows: int, heads: int, groups: int, max_context: int) -> in
         max_context: the context class.
     """
     share = heads // groups
-    lines = max(_head_lines(rows, share, row_groups(rows, share, gpu)) for gpu in SHARED_OF_AN_SM)
+    cuts = (row_groups(rows, share, gpu, max_context) for gpu in SHARED_OF_AN_SM)
+    lines = max(_head_lines(rows, share, parts) for parts in cuts)
     return num_chunks(max_context) * groups * lines * (HEAD_DIM + 2)
 
 
@@ -185,7 +186,7 @@ def _plan(
 ) -> _Plan:
     """Work out both launches once: in a round the host has some 10 us for each."""
     share, capability = heads // groups, family(torch.cuda.get_device_capability(device))
-    parts = row_groups(rows, share, capability)
+    parts = row_groups(rows, share, capability, max_context)
     if tile is None:
         tile = default(parts.rows, share, capability, max_context, kv_bytes)
     _expect_tile(tile, parts, share, capability, kv_bytes)

@@ -112,7 +112,7 @@ def _tile_changes_bits(device: str, *, coded: bool) -> str | None:
         inputs = case.draw(3, device)
         expected = _called(inputs)
         share = case.sizes["H"] // case.sizes["G"]
-        parts = row_groups(case.sizes["T"], share, capability)
+        parts = row_groups(case.sizes["T"], share, capability, 4096)
         for tile in _others(default(parts.rows, share, capability, 4096, inputs["keys"].itemsize)):
             if not tile.fits(capability):
                 continue

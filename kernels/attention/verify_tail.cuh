@@ -23,6 +23,8 @@ struct Reach {
   int of[2], all;
 };
 
+constexpr int TOGETHER = WIDE ? 64 : 16;  // rows of an instruction
+
 struct Tail {
   static constexpr int ALL = -1;
 
@@ -47,6 +49,14 @@ struct Tail {
     }
     found.all = __reduce_min_sync(~0u, least);
     return found;
+  }
+
+  // Steps of a tile, from its first on, that all rows of a chain reach which an instruction takes; of them the
+  // first reaches least.
+  __device__ __forceinline__ int steps(const Work& work, const Rows& rows, int first, int base) const {
+    const int row = row_of(first / TOGETHER * TOGETHER);
+    const int reached = work.start + (row < rows.count ? depths[row] : -1);
+    return reached < base ? 0 : min((reached - base) / 16 + 1, TILE / 16);
   }
 
   // Whether it takes the pass of `row`, with the keys and values of that row; ALL is everybody's.

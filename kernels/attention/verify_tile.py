@@ -22,6 +22,9 @@ MAX_UNITS = {2: 32, 1: 16}
 """Units of all rings of a block at most, by bytes of a stored number: 128 KiB of codes are more
 than one multiprocessor needs on their way."""
 
+SHORT = 4096
+"""Context class up to which few chunks leave multiprocessors idle, where rows in two groups use them."""
+
 LONG = 8192
 """Context class from which on there are chunks enough for two streams of a block."""
 
@@ -122,16 +125,19 @@ class RowGroups:
     rows: int
 
 
-def row_groups(rows: int, share: int, capability: Capability) -> RowGroups:
-    """Cut rows evenly into the fewest groups that fit a block.
+def row_groups(rows: int, share: int, capability: Capability, max_context: int) -> RowGroups:
+    """Cut rows evenly into the fewest groups that fit a block, of a short context in two at least.
 
     Args:
         rows: T, 1 to 32.
         share: query heads a KV head.
         capability: the family of GPUs.
+        max_context: the context class.
     """
     most = 16 * MAX_TILES[capability] // share
     number = -(-rows // most)
+    if max_context <= SHORT and capability != 121 and 2 * rows > most:
+        number = max(number, 2)
     return RowGroups(number, -(-rows // number))
 
 
@@ -140,12 +146,13 @@ def default(
 ) -> VerifyTile:
     """Return the launch choice for groups of so many rows in a context class.
 
-    A long context has chunks enough for two streams of a multiprocessor of sm_90, where their
-    rings and sums find room. Few warps are made twice as many, which share columns.
+    From two tiles on warps of sm_90 multiply together, unless the context is short. A long one has
+    chunks enough for two streams of a multiprocessor, where their rings and sums find room. Few
+    warps are made twice as many, which share columns.
     """
     m_tiles = -(-group_rows * share // 16)
     long = max_context > LONG and capability != 121
-    wide = capability == 90 and kv_bytes == 2 and m_tiles >= 4
+    wide = capability == 90 and kv_bytes == 2 and m_tiles > 1 and max_context > SHORT
     if wide:
         m_tiles = -(-m_tiles // 4) * 4
     unit = 64 if wide else 32

@@ -53,11 +53,12 @@ struct Sums {
     multiply_add(weights, p, ONE_COLUMN);
   }
 
-  // Add a tile of committed positions.
-  __device__ __forceinline__ void add(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int lane) {
+  // Add the first steps of a tile whose positions have their places in it.
+  __device__ __forceinline__ void add(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int lane,
+                                      int steps) {
 #pragma unroll
     for (int k = 0; k < STEPS; ++k)
-      add_step(unit_row(ring.place(unit + k * 16 / UNIT), k * 16 % UNIT + (lane & 15)), p[k], part, lane);
+      if (k < steps) add_step(unit_row(ring.place(unit + k * 16 / UNIT), k * 16 % UNIT + (lane & 15)), p[k], part, lane);
   }
 
   // Store this lane's part of a line: of row g, or of g + 8 in the second half.
@@ -69,15 +70,16 @@ struct Sums {
                                                               values[n + 1][2 * half], values[n + 1][2 * half + 1]);
   }
 
-  // Add a tile that own rows reach into, of rows `first` on of the matrix unit; `alike`: all rows have
+  // Add what is left, from step `from` on, of a tile that own rows reach into, of rows `first` on of the matrix unit; `alike`: all rows have
   // the same finite values. A sum takes a step only if its row reaches it, as if the row were alone.
   __device__ __forceinline__ void add_tail(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int first,
                                            int lane, const Work& work, const Rows& rows, const Tail& tail, int base,
-                                           bool alike) {
+                                           bool alike, int from) {
     const int reached = tail.reach(work, rows, first, lane).all;
 #pragma unroll
     for (int k = 0; k < STEPS; ++k) {
       const int position = base + k * 16;
+      if (k < from) continue;
       if (position > work.last) break;
       const bool same = alike || position + 15 < work.start;
       if (same && position <= reached) {
