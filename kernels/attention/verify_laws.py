@@ -30,7 +30,7 @@ ROWS = ("T", "HD")
 NUM_TREES = {False: 200, True: 60}
 """Of a BF16 store, and of codes, which take the same paths through the same kernel."""
 
-TREE_STARTS = (0, 1, 31, 40, 63, 64, 100, 127, 1000, 1015, 1023, 2030, 2047)
+TREE_STARTS = (0, 1, 31, 40, 63, 64, 100, 127, 1000, 1015, 1023, 2030, 2047, 4090, 5000)
 
 
 def _called(
