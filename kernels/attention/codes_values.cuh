@@ -28,11 +28,12 @@ __device__ __forceinline__ void load_values(Operand (&b)[V_TILES], const UnitRow
   }
 }
 
-// Store a lane's sums of one row: four neighbouring columns of each two tiles.
-__device__ __forceinline__ void store_sums(float* into, const float (&values)[V_TILES][4], int half, float scale) {
+// Write a lane's sums of one row: four neighbouring columns of each two tiles.
+__device__ __forceinline__ void store_sums(float* into, const float (&values)[V_TILES][4], int half, int t,
+                                           float scale) {
 #pragma unroll
   for (int n = 0; n < V_TILES; n += 2)
-    *reinterpret_cast<float4*>(into + n * 64) =
+    *reinterpret_cast<float4*>(into + n * 8 + 4 * t) =
         make_float4(__fmul_rn(values[n][2 * half], scale), __fmul_rn(values[n + 1][2 * half], scale),
                     __fmul_rn(values[n][2 * half + 1], scale), __fmul_rn(values[n + 1][2 * half + 1], scale));
 }

@@ -22,7 +22,6 @@
 #include "verify_begin.cuh"
 #include "verify_scores.cuh"
 #include "verify_values.cuh"
-#include "verify_place.cuh"
 #include "verify_wide.cuh"
 #include "verify_work.cuh"
 
@@ -65,12 +64,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   if constexpr (OVERLAP) let_successor_start();
   set_up_rings(at);
   if (warp >= WARPS) {
-    if constexpr (UNEVEN) asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    if constexpr (UNEVEN) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     const Maps maps = {keys, own_keys, values, own_values};
     if (warp < WARPS + STREAMS) feed(ring_of(at, warp - WARPS), p, maps, rows, warp - WARPS, lane);
     return;
   }
-  if constexpr (UNEVEN) asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+  if constexpr (UNEVEN) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
   const bool chain = begin(p, rows, shared);
   const Work& work = *reinterpret_cast<Work*>(shared + WORK_AT);  // seldom needed, so kept out of registers
   const Tail tail = {shared + PATHS_AT, reinterpret_cast<int*>(shared + DEPTHS_AT), at + ZERO_AT, p.own_slots};
@@ -79,13 +78,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const int stream = warp / CREW, first = warp % M_TILES * 16, part = warp / M_TILES % TEAM;
   const Ring ring = ring_of(at, stream);
   const UnitRow q = query_row(at + Q_AT, first, lane);
-  bool placed = false;  // whether the next tile that own rows reach into has them in their places
-  if constexpr (PLACES) placed = place_own(ring, work, tail, chain, lane);
   int unit = 0;
 #pragma unroll 1
-  for (int pass = 0;; ++pass) {
-    const Chunk chunk = work.chunk(stream, pass);
-    if (chunk.number < 0) break;
+  for (Chunk chunk = work.chunk(stream, 0); chunk.number >= 0; chunk = work.after(chunk, stream)) {
     if (chunk.units() == 0) continue;
     Sums sums;
     sums.clear();
@@ -94,38 +89,32 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll 1
     for (int tile = 0; tile < chunk.full + chunk.tail; ++tile) {
       const bool full = tile < chunk.full;
-      const bool whole = full || placed;
       const int base = chunk.low + tile * TILE, half_units = full ? FILLS : FILLS + 1;
       Scores scores;
       Matrix4 weights[STEPS];
       float by[2];
       ring.wait_for(unit, half_units);
-      if (WIDE && whole) {
+      if (WIDE && full) {
         if constexpr (WIDE) score_wide(scores, at + Q_AT + first / 64 * 64 * BOX_ROW, ring.place(unit));
-      } else if (whole) {
+      } else if (full) {
         const unsigned low = ring.place(unit), high = ring.place(unit + 1);
         score<N_TILES>(scores, [&](int n) { return unit_row(n < 4 ? low : high, n % 4 * 8 + (lane & 7)); }, q, lane);
       } else {
-        score_tail(scores, ring, unit, WIDE ? query_row(at + Q_AT, first, apart(lane)) : q, first, lane, work, rows, tail, base, chain);
+        const UnitRow again = WIDE ? query_row(at + Q_AT, first, apart(lane)) : q;
+        score_tail(scores, ring, unit, again, first, lane, work, rows, tail, base, chain);
       }
-      if (PLACES && !full && placed) mask(scores, tail.reach(work, rows, first, lane), base, lane);
       weigh(scores, top, p.factor, by, weights);
       ring.let_go(unit, half_units, lane);
       unit += half_units;
       sums.scale(by);
       ring.wait_for(unit, half_units);
-      // of a tile with own rows in their places the steps that all rows reach
-      const int steps = full ? STEPS : whole ? tail.steps(work, rows, first, base) : 0;
-      if (WIDE && whole) {
-        if constexpr (WIDE) add_wide(sums, weights, ring.place(unit), steps);
-      } else if (whole) {
-        sums.add(ring, unit, weights, part, lane, steps);
-      }
-      if (!full) {
-        const bool alike =
-            placed || (chain && tail.all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane));
-        sums.add_tail(ring, unit, weights, part, first, lane, work, rows, tail, base, alike, steps);
-        placed = false;
+      if (WIDE && full) {
+        if constexpr (WIDE) add_wide(sums, weights, ring.place(unit));
+      } else if (full) {
+        sums.add(ring, unit, weights, part, lane);
+      } else {
+        const bool alike = chain && tail.all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane);
+        sums.add_tail(ring, unit, weights, part, first, lane, work, rows, tail, base, alike);
       }
       ring.let_go(unit, half_units, lane);
       unit += half_units;
@@ -136,11 +125,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     for (int half = 0; half < 2; ++half) {
       const int row = row_of_lane + half * 8;
       if (row_of(row) >= rows.count) continue;
-      const long long line = p.partials.line(chunk.number, work.first_line + row);
-      sums.store(p.partials, line, part, half, t);
+      const int place = work.place(p, chunk.number, row);
+      sums.store(p.sums + static_cast<long long>(place) * D, part, half, t);
       if (part == 0 && t == 0) {
-        p.partials.tops[line] = top[half];
-        p.partials.weights[line] = sums.weights[2 * half];
+        p.tops[place] = top[half];
+        p.weights[place] = sums.weights[2 * half];
       }
     }
   }

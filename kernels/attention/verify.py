@@ -56,7 +56,7 @@ def attention_verify(
             are empty cost an early return and change nothing. A row that outgrows it is NaN.
         scales: of a store of codes; None for BF16.
         out: bf16 [T, H * 256] to write into, any row stride. None allocates.
-        scratch: fp32, at least `scratch_elements(T, H, G, max_context)`, for partial results. None
+        scratch: fp32, at least `scratch_elements(T, H, max_context)`, for partial results. None
             allocates. Two calls in flight at one time need one each.
         overlap: start before the previous kernel of the stream has ended, and let the next one.
         tile: launch choice; None for the default. Changes no bit.
@@ -107,13 +107,13 @@ def attention_verify(
         return _on_cpu(q, keys, values, scales, gate, start, depths, paths, out)
     if axes["T"] == 0:
         return out
-    needed = scratch_elements(axes["T"], axes["H"], axes["G"], max_context)
+    needed = scratch_elements(axes["T"], axes["H"], max_context)
     scratch = torch.empty(needed, device=q.device) if scratch is None else scratch
     if scratch.dtype != torch.float32 or scratch.numel() < needed or scratch.device != q.device:
         raise ValueError(
             f"{name}: scratch must be fp32 [{needed}] on {q.device} for T = {axes['T']} and "
             f"max_context = {max_context}, got {scratch.dtype} [{scratch.numel()}] on "
-            f"{scratch.device}; allocate scratch_elements(T, H, G, max_context)"
+            f"{scratch.device}; allocate scratch_elements(T, H, max_context)"
         )
     verify_launch.launch(
         q, keys, values, gate, start, depths, paths, out, scratch,

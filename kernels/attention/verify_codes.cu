@@ -53,9 +53,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const UnitRow q = query_row(at + Q_AT, m0 * 16, lane);
   int unit = 0;
 #pragma unroll 1
-  for (int round = 0;; ++round) {
-    const Chunk chunk = work.chunk(0, round);
-    if (chunk.number < 0) break;
+  for (Chunk chunk = work.chunk(0, 0); chunk.number >= 0; chunk = work.after(chunk, 0)) {
     if (chunk.units() == 0) continue;
     Sums sums;
     sums.clear();
@@ -78,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         }
         score(scores, key, q, lane);
       } else {
-        score_tail(scores, ring, unit, q, m0, n0, lane, work, rows, tail, base, chain);
+        score_tail(scores, ring, unit, q, m0, n0, apart(lane), work, rows, tail, base, chain);
       }
 
 #pragma unroll
@@ -132,23 +130,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     }
 
     const int first = apart(g);
-    const long long line = p.partials.line(chunk.number, work.first_line);
     const float value_scale = p.value_scales[rows.group];
+    auto place_of = [&](int matrix_row) -> long long { return work.place(p, chunk.number, matrix_row); };
 #pragma unroll
     for (int m = 0; m < M_TILES; ++m)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = m * 16 + half * 8 + first;
         if (row_of(row) >= rows.count) continue;
-        store_sums(p.partials.quad(line + row, warp * V_TILES / 2, t), sums.values[m], half, value_scale);
-        if (m == warp && t == 0) p.partials.weights[line + row] = sums.weights[2 * half];
+        store_sums(p.sums + place_of(row) * D + warp * V_TILES * 8, sums.values[m], half, t, value_scale);
+        if (m == warp && t == 0) p.weights[place_of(row)] = sums.weights[2 * half];
       }
 #pragma unroll
     for (int m = 0; m < MT; ++m)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int row = (m0 + m) * 16 + half * 8 + first;
-        if (column == 0 && t == 0 && row_of(row) < rows.count) p.partials.tops[line + row] = top[m][half];
+        if (column == 0 && t == 0 && row_of(row) < rows.count) p.tops[place_of(row)] = top[m][half];
       }
   }
 }

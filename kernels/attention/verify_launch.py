@@ -13,7 +13,6 @@ from kernels.attention.chunks import num_chunks
 from kernels.attention.kv_codes import KvScales
 from kernels.attention.verify_tile import (
     HEAD_DIM,
-    SHARED_OF_AN_SM,
     Capability,
     RowGroups,
     VerifyTile,
@@ -28,19 +27,6 @@ BOX_BYTES = 128
 """Side by side in a fill of the ring: what the engine swizzles."""
 
 
-class PartialsArguments(ctypes.Structure):
-    """`Partials` of partials.cuh, field for field."""
-
-    _fields_ = [
-        ("sums", ctypes.c_void_p),
-        ("tops", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("lines", ctypes.c_int),
-        ("head_lines", ctypes.c_int),
-        ("group_lines", ctypes.c_int),
-    ]
-
-
 class VerifyArguments(ctypes.Structure):
     """`Problem` of verify_problem.cuh, field for field."""
 
@@ -51,7 +37,9 @@ class VerifyArguments(ctypes.Structure):
         ("paths", ctypes.c_void_p),
         ("key_scales", ctypes.c_void_p),
         ("value_scales", ctypes.c_void_p),
-        ("partials", PartialsArguments),
+        ("sums", ctypes.c_void_p),
+        ("tops", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
         ("q_stride", ctypes.c_int),
         ("rows", ctypes.c_int),
         ("heads", ctypes.c_int),
@@ -69,7 +57,9 @@ class CombineArguments(ctypes.Structure):
     """`Problem` of combine.cu, field for field."""
 
     _fields_ = [
-        ("partials", PartialsArguments),
+        ("sums", ctypes.c_void_p),
+        ("tops", ctypes.c_void_p),
+        ("weights", ctypes.c_void_p),
         ("gate", ctypes.c_void_p),
         ("out", ctypes.c_void_p),
         ("start", ctypes.c_void_p),
@@ -77,36 +67,21 @@ class CombineArguments(ctypes.Structure):
         ("gate_stride", ctypes.c_int),
         ("gate_head_stride", ctypes.c_int),
         ("out_stride", ctypes.c_int),
+        ("rows", ctypes.c_int),
         ("heads", ctypes.c_int),
-        ("group_rows", ctypes.c_int),
         ("chunks", ctypes.c_int),
     ]
 
 
-@cache
-def scratch_elements(rows: int, heads: int, groups: int, max_context: int) -> int:
+def scratch_elements(rows: int, heads: int, max_context: int) -> int:
     """Return the fp32 elements that partial results take: sums, tops and weights of each chunk.
 
     Args:
         rows: T.
         heads: query heads.
-        groups: KV heads.
         max_context: the context class.
     """
-    share = heads // groups
-    cuts = (row_groups(rows, share, gpu, max_context) for gpu in SHARED_OF_AN_SM)
-    lines = max(_head_lines(rows, share, parts) for parts in cuts)
-    return num_chunks(max_context) * groups * lines * (HEAD_DIM + 2)
-
-
-def _head_lines(rows: int, share: int, parts: RowGroups) -> int:
-    """Return the lines of a KV head's partial results of a chunk (partials.cuh)."""
-    whole, left = divmod(rows, parts.rows)
-    return whole * _padded(parts.rows * share) + _padded(left * share)
-
-
-def _padded(number: int) -> int:
-    return -(-number // 8) * 8
+    return num_chunks(max_context) * rows * heads * (HEAD_DIM + 2)
 
 
 def launch(
@@ -129,22 +104,18 @@ def launch(
     rows, heads = q.shape[:2]
     groups, device = keys.shape[0], q.get_device()
     plan = _plan(rows, heads, groups, max_context, keys.itemsize, tile, overlap, device)
-    head_lines = _head_lines(rows, heads // groups, plan.row_groups)
-    lines, own_slots = groups * head_lines, _padded(rows)
+    partials, own_slots = plan.chunks * rows * heads, -(-rows // 8) * 8
     key_maps, value_maps = (store_maps(one, (plan.unit, own_slots)) for one in (keys, values))
     sums = scratch.data_ptr()
-    tops = sums + 4 * plan.chunks * lines * HEAD_DIM
-    partials = PartialsArguments(
-        sums, tops, tops + 4 * plan.chunks * lines, lines, head_lines,
-        _padded(plan.row_groups.rows * heads // groups),
-    )  # fmt: skip
+    tops = sums + 4 * partials * HEAD_DIM
+    weights = tops + 4 * partials
     plan.verify.launch(
         plan.verify_shape,
         VerifyArguments(
             q.data_ptr(), start.data_ptr(), depths.data_ptr(), paths.data_ptr(),
             None if scales is None else scales.keys.data_ptr(),
             None if scales is None else scales.values.data_ptr(),
-            partials, q.stride(0), rows, heads, groups, plan.row_groups.rows,
+            sums, tops, weights, q.stride(0), rows, heads, groups, plan.row_groups.rows,
             plan.row_groups.number, plan.bins, plan.chunks, own_slots,
             HEAD_DIM**-0.5 * math.log2(math.e),
         ),
@@ -153,8 +124,9 @@ def launch(
     plan.combine.launch(
         plan.combine_shape,
         CombineArguments(
-            partials, gate.data_ptr(), out.data_ptr(), start.data_ptr(), depths.data_ptr(),
-            gate.stride(0), gate.stride(1), out.stride(0), heads, plan.row_groups.rows, plan.chunks,
+            sums, tops, weights, gate.data_ptr(), out.data_ptr(), start.data_ptr(),
+            depths.data_ptr(), gate.stride(0), gate.stride(1), out.stride(0), rows, heads,
+            plan.chunks,
         ),
     )  # fmt: skip
 
@@ -194,12 +166,16 @@ def _plan(
     num_sms = int(torch.cuda.get_device_properties(device).multi_processor_count)
     streams = groups * parts.number
     bins = min(chunks, max(1, num_sms * tile.per_sm // streams))
-    macros = combine_macros(rows * heads, chunks, num_sms, share, kv_bytes)
     return _Plan(
         load(tile.kernel, tuple(tile.macros(share).items()), overlap, device),
-        load("combine", macros, overlap, device),
+        load("combine", combine_macros(rows * heads, chunks, num_sms, kv_bytes), overlap, device),
         Launch(bins * streams, tile.threads, tile.shared_bytes, overlap=overlap),
-        Launch(rows * heads, COMBINE_THREADS, combine_shared_bytes(chunks, share), overlap=overlap),
+        Launch(
+            rows * heads,
+            COMBINE_THREADS,
+            combine_shared_bytes(chunks),
+            overlap=overlap,
+        ),
         parts,
         bins,
         chunks,
@@ -262,18 +238,17 @@ def family(capability: tuple[int, int]) -> Capability:
 
 
 def combine_macros(
-    blocks: int, chunks: int, num_sms: int, share: int, kv_bytes: int
+    blocks: int, chunks: int, num_sms: int, kv_bytes: int
 ) -> tuple[tuple[str, int], ...]:
     """Return what combine.cu is compiled with: a few blocks with many chunks ask far ahead."""
     ahead = 12 if 2 * blocks <= num_sms and chunks > 2 * STRANDS else 2
-    return (("AHEAD", ahead), ("SHARE", share), ("KV_BYTES", kv_bytes))
+    return (("AHEAD", ahead), ("KV_BYTES", kv_bytes))
 
 
-def combine_shared_bytes(chunks: int, share: int) -> int:
+def combine_shared_bytes(chunks: int) -> int:
     """Return the dynamic shared memory of a block of combine.cu."""
-    lines = 2 if share % 2 == 0 else 1
-    marks = -(-chunks * lines // 2) * 16
-    return marks + COMBINE_THREADS * 16 + (STRANDS + COMBINE_THREADS // 32) * lines * 4
+    strands = COMBINE_THREADS * 16 + STRANDS * 4 + COMBINE_THREADS // 32 * 4
+    return -(-2 * chunks // 4) * 16 + strands
 
 
 def cubin(kernel: str, choices: tuple[tuple[str, int], ...], overlap: bool, target: str) -> bytes:
@@ -303,11 +278,7 @@ def _source(kernel: str) -> str:
 
 
 def _expect_tile(
-    tile: VerifyTile,
-    parts: RowGroups,
-    share: int,
-    capability: Capability,
-    kv_bytes: int,
+    tile: VerifyTile, parts: RowGroups, share: int, capability: Capability, kv_bytes: int
 ) -> None:
     holds = tile.m_tiles * 16 >= parts.rows * share and tile.kv_bytes == kv_bytes
     if not holds or not tile.fits(capability):

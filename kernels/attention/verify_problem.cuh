@@ -60,7 +60,9 @@ struct Problem {
   const int* paths;           // [T, 32]
   const float* key_scales;    // [G]: what codes stand for, by KV head; null for BF16
   const float* value_scales;  // [G]
-  Partials partials;
+  float* sums;                // [chunks, T * H, D]: of values, weighted, in quads (partials.cuh)
+  float* tops;                // [chunks, T * H]: largest score, times `factor`
+  float* weights;             // [chunks, T * H]: sum of weights
   int q_stride, rows, heads, groups, group_rows, row_groups, bins, chunks;
   int own_slots;  // of a fill of own rows: eights of them
   float factor;  // D^-0.5 log2 e

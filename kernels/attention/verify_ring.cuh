@@ -96,7 +96,7 @@ __device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const M
   chunk = work.chunk(stream, 0);
   int unit = ahead, within = ahead;
 #pragma unroll 1
-  for (int pass = 0; chunk.number >= 0; chunk = work.chunk(stream, ++pass), within = 0)
+  for (; chunk.number >= 0; chunk = work.after(chunk, stream), within = 0)
 #pragma unroll 1
     for (; within < chunk.units(); ++within, ++unit)
       if (lane == 0) ring.fill(unit, chunk, within, maps, work.start, rows.group, p.own_slots);

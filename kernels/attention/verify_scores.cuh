@@ -45,15 +45,6 @@ __device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key
     if (row_of(first + (lane >> 2) + i / 2 * 8) == row) scores[i] = own[i];
 }
 
-// Leave to each row the scores of the positions that it attends to.
-__device__ __forceinline__ void mask(Scores& scores, const Reach& reach, int base, int lane) {
-#pragma unroll
-  for (int n = 0; n < N_TILES; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (base + n * 8 + 2 * (lane & 3) + (i & 1) > reach.of[i / 2]) scores[n][i] = -CUDART_INF_F;
-}
-
 // Scores of a tile that own rows reach into, of rows `first` on of the matrix unit.
 __device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int unit, const UnitRow& q, int first,
                                            int lane, const Work& work, const Rows& rows, const Tail& tail, int base,
@@ -67,6 +58,7 @@ __device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int
       key[n] = tail.find<true>(ring, work, base, (first_tile + n) * 8 + (lane & 7), unit, Tail::ALL);
     score<SOME>(scores + first_tile, [&](int n) { return key[n]; }, q, lane);
   }
+  const Reach reach = tail.reach(work, rows, first, lane);
 #pragma unroll
   for (int n = 0; n < N_TILES; ++n) {
     const int position = base + n * 8;
@@ -75,6 +67,9 @@ __device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int
       for (int row = row_of(first); row <= row_of(first + 15) && row < rows.count; ++row)
         score_row(scores[n], tail.find<true>(ring, work, base, n * 8 + (lane & 7), unit, row), q, first, row, lane);
     }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (position + 2 * (lane & 3) + (i & 1) > reach.of[i / 2]) scores[n][i] = -CUDART_INF_F;
+    }
   }
-  mask(scores, tail.reach(work, rows, first, lane), base, lane);
 }

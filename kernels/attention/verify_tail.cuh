@@ -23,8 +23,6 @@ struct Reach {
   int of[2], all;
 };
 
-constexpr int TOGETHER = WIDE ? 64 : 16;  // rows of an instruction
-
 struct Tail {
   static constexpr int ALL = -1;
 
@@ -49,14 +47,6 @@ struct Tail {
     }
     found.all = __reduce_min_sync(~0u, least);
     return found;
-  }
-
-  // Steps of a tile, from its first on, that all rows of a chain reach which an instruction takes; of them the
-  // first reaches least.
-  __device__ __forceinline__ int steps(const Work& work, const Rows& rows, int first, int base) const {
-    const int row = row_of(first / TOGETHER * TOGETHER);
-    const int reached = work.start + (row < rows.count ? depths[row] : -1);
-    return reached < base ? 0 : min((reached - base) / 16 + 1, TILE / 16);
   }
 
   // Whether it takes the pass of `row`, with the keys and values of that row; ALL is everybody's.
@@ -87,7 +77,7 @@ struct Tail {
   __device__ __forceinline__ bool all_finite(unsigned unit, int num_rows, int lane) const {
     bool finite = true;
     constexpr int ROW_PIECES = D / PIECE;
-#pragma unroll 4
+#pragma unroll 2
     for (int i = lane; i < num_rows * ROW_PIECES; i += 32) {
       const uint4 four = load_16(own_row(unit, i / ROW_PIECES).piece(i % ROW_PIECES));
       finite = finite && is_finite(four.x) && is_finite(four.y) && is_finite(four.z) && is_finite(four.w);

@@ -146,13 +146,13 @@ def default(
 ) -> VerifyTile:
     """Return the launch choice for groups of so many rows in a context class.
 
-    From two tiles on warps of sm_90 multiply together, unless the context is short. A long one has
+    From two tiles on warps of sm_90 multiply together, of a short context from four on. A long one has
     chunks enough for two streams of a multiprocessor, where their rings and sums find room. Few
     warps are made twice as many, which share columns.
     """
     m_tiles = -(-group_rows * share // 16)
     long = max_context > LONG and capability != 121
-    wide = capability == 90 and kv_bytes == 2 and m_tiles > 1 and max_context > SHORT
+    wide = capability == 90 and kv_bytes == 2 and m_tiles > (1 if max_context > SHORT else 3)
     if wide:
         m_tiles = -(-m_tiles // 4) * 4
     unit = 64 if wide else 32

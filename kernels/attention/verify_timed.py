@@ -83,8 +83,7 @@ def _make_calls(
     tables = StagedTree(torch.device(device))
     tables.load(plan_chain(rows))
     start = torch.tensor([context - rows], dtype=torch.int32, device=device)
-    held = scratch_elements(rows, sizes.num_heads, sizes.num_kv_heads, context)
-    scratch = torch.empty(held, device=device)
+    scratch = torch.empty(scratch_elements(rows, sizes.num_heads, context), device=device)
     calls: list[Callable[[Tile], object]] = []
     for _ in range(num_copies):
         q, keys, values, gate = _tensors(sizes, rows, context, device)

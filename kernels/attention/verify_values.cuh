@@ -53,33 +53,30 @@ struct Sums {
     multiply_add(weights, p, ONE_COLUMN);
   }
 
-  // Add the first steps of a tile whose positions have their places in it.
-  __device__ __forceinline__ void add(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int lane,
-                                      int steps) {
+  // Add a tile of committed positions.
+  __device__ __forceinline__ void add(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int lane) {
 #pragma unroll
     for (int k = 0; k < STEPS; ++k)
-      if (k < steps) add_step(unit_row(ring.place(unit + k * 16 / UNIT), k * 16 % UNIT + (lane & 15)), p[k], part, lane);
+      add_step(unit_row(ring.place(unit + k * 16 / UNIT), k * 16 % UNIT + (lane & 15)), p[k], part, lane);
   }
 
-  // Store this lane's part of a line: of row g, or of g + 8 in the second half.
-  __device__ __forceinline__ void store(const Partials& partials, long long line, int part, int half, int t) const {
-    float* const into = partials.quad(line, part * V_TILES / 2, t);
+  // Store this lane's part of a partial result: of row g, or of g + 8 in the second half.
+  __device__ __forceinline__ void store(float* into, int part, int half, int t) const {
 #pragma unroll
     for (int n = 0; n < V_TILES; n += 2)
-      *reinterpret_cast<float4*>(into + n * 64) = make_float4(values[n][2 * half], values[n][2 * half + 1],
-                                                              values[n + 1][2 * half], values[n + 1][2 * half + 1]);
+      *reinterpret_cast<float4*>(into + (part * V_TILES + n) * 8 + 4 * t) = make_float4(
+          values[n][2 * half], values[n][2 * half + 1], values[n + 1][2 * half], values[n + 1][2 * half + 1]);
   }
 
-  // Add what is left, from step `from` on, of a tile that own rows reach into, of rows `first` on of the matrix unit; `alike`: all rows have
+  // Add a tile that own rows reach into, of rows `first` on of the matrix unit; `alike`: all rows have
   // the same finite values. A sum takes a step only if its row reaches it, as if the row were alone.
   __device__ __forceinline__ void add_tail(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int first,
                                            int lane, const Work& work, const Rows& rows, const Tail& tail, int base,
-                                           bool alike, int from) {
+                                           bool alike) {
     const int reached = tail.reach(work, rows, first, lane).all;
 #pragma unroll
     for (int k = 0; k < STEPS; ++k) {
       const int position = base + k * 16;
-      if (k < from) continue;
       if (position > work.last) break;
       const bool same = alike || position + 15 < work.start;
       if (same && position <= reached) {

@@ -41,12 +41,11 @@ __device__ __forceinline__ void score_wide(Scores& s, unsigned queries, unsigned
   end_products();
 }
 
-// Add the first steps of a unit's values to sums of 64 rows, an instruction for each.
-__device__ __forceinline__ void add_wide(Sums& sums, const Matrix4 (&p)[STEPS], unsigned unit, int steps) {
+// Add the values of a unit to sums of 64 rows: 4 instructions over 64 positions.
+__device__ __forceinline__ void add_wide(Sums& sums, const Matrix4 (&p)[STEPS], unsigned unit) {
   begin_products();
 #pragma unroll
   for (int k = 0; k < STEPS; ++k) {
-    if (k >= steps) break;
     const unsigned long long b = matrix_of(unit + k * 16 * BOX_ROW, BOX_BYTES, 8 * BOX_ROW);
     asm volatile(
         "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
@@ -66,6 +65,5 @@ __device__ __forceinline__ void add_wide(Sums& sums, const Matrix4 (&p)[STEPS], 
   }
   end_products();
 #pragma unroll
-  for (int k = 0; k < STEPS; ++k)
-    if (k < steps) multiply_add(sums.weights, p[k], ONE_COLUMN);
+  for (int k = 0; k < STEPS; ++k) multiply_add(sums.weights, p[k], ONE_COLUMN);
 }

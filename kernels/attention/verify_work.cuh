@@ -1,5 +1,4 @@
-// Share the chunks of a context out among the blocks of a KV head and row group, which follow each
-// other in the grid.
+// Share the chunks of a context out among the blocks of a KV head and row group.
 //
 // Blocks take chunks in turn from the last and longest on, in every second round in reverse, and the
 // streams of a block take its rounds in turn alike, so that shares come out alike. Who computes a
@@ -27,8 +26,8 @@ struct Rows {
 };
 
 __device__ __forceinline__ Rows rows_of(const Problem& p) {
-  const int place = blockIdx.x / p.bins, row0 = place % p.row_groups * p.group_rows;
-  return {row0, min(p.group_rows, p.rows - row0), place / p.row_groups};
+  const int row0 = blockIdx.x % p.row_groups * p.group_rows;
+  return {row0, min(p.group_rows, p.rows - row0), static_cast<int>(blockIdx.x) / p.row_groups % p.groups};
 }
 
 // Depth of a row of the block; -1 beyond them.
@@ -39,7 +38,12 @@ __device__ __forceinline__ int depth_of(const Problem& p, const Rows& rows, int 
 struct Work {
   int start, last;        // committed positions; the last position of a row of the block
   int bin, bins, active;  // this block among those of its rows; chunks of the context
-  int first_line;         // of the partial results of the block's rows
+  int first;              // of a chunk's partial results, that of the block's first row and head
+
+  // Where the partial result of a row of the matrix unit lies.
+  __device__ __forceinline__ int place(const Problem& p, int chunk, int matrix_row) const {
+    return chunk * p.rows * p.heads + first + matrix_row / SHARE * p.heads + matrix_row % SHARE;
+  }
 
   // What a stream takes in its pass, counted from 0.
   __device__ __forceinline__ Chunk chunk(int stream, int pass) const {
@@ -51,12 +55,17 @@ struct Work {
     const int rest = min(span.high, last + 1) - (span.low + full * TILE);
     return {active - 1 - turn, span.low, full, span.high > start && rest > 0 ? (rest + TILE - 1) / TILE : 0};
   }
+
+  // What it takes after a chunk; nothing else need be kept.
+  __device__ __forceinline__ Chunk after(const Chunk& before, int stream) const {
+    return chunk(stream, (active - 1 - before.number) / bins / STREAMS + 1);
+  }
 };
 
 // The block's share, as long as its rows' depths are not known.
 __device__ __forceinline__ Work work_of(const Problem& p) {
-  const int start = *p.start, place = blockIdx.x / p.bins;
-  return {start, start - 1, static_cast<int>(blockIdx.x) % p.bins, p.bins,
-          min(chunk_of(start + p.rows - 1) + 1, p.chunks),
-          p.partials.first_line(place / p.row_groups, place % p.row_groups)};
+  const int start = *p.start;
+  const Rows rows = rows_of(p);
+  return {start, start - 1, static_cast<int>(blockIdx.x) / (p.row_groups * p.groups), p.bins,
+          min(chunk_of(start + p.rows - 1) + 1, p.chunks), rows.row0 * p.heads + rows.group * SHARE};
 }

@@ -79,8 +79,7 @@ def test_a_store_of_codes_wants_its_scales():
 
 
 def test_scratch_holds_every_chunks_partials():
-    assert scratch_elements(4, 24, 4, 1024) == 16 * 4 * 24 * (256 + 2)
-    assert scratch_elements(1, 24, 4, 2048) == 24 * 4 * 8 * (256 + 2), "lines come in eights"
+    assert scratch_elements(2, 24, 1024) == 16 * 2 * 24 * (256 + 2)
 
 
 def test_compaction_wants_all_the_rows_of_the_table():

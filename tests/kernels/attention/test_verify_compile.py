@@ -17,8 +17,8 @@ from tests.kernels.compiling import bases
 SHARES = (4, 6)
 REGISTERS_OF_AN_SM = 65_536
 SMALL = [
-    *(("combine", verify_launch.combine_macros(24, chunks, 132, 6, 2)) for chunks in (24, 96)),
-    ("combine", verify_launch.combine_macros(24, 96, 132, 4, 1)),
+    *(("combine", verify_launch.combine_macros(24, chunks, 132, 2)) for chunks in (16, 96)),
+    ("combine", verify_launch.combine_macros(24, 96, 132, 1)),
     ("compact", (("KV_BYTES", 2),)),
     ("compact", (("KV_BYTES", 1),)),
 ]
@@ -124,7 +124,7 @@ def test_one_shape_of_product_adds_sixteen_at_each_step_of_any_row_count(facts):
 def test_small_kernels_spill_nothing(kernel, choices, capability):
     usage = usage_of(verify_launch.cubin(kernel, choices, True, f"sm_{capability}a"))
     assert usage["LOCAL"] == usage["STACK"] == 0
-    assert verify_launch.combine_shared_bytes(256 + 1, 6) <= 48 << 10
+    assert verify_launch.combine_shared_bytes(256 + 1) <= 48 << 10
 
 
 def test_a_source_compiles_without_overlap():
