@@ -54,22 +54,27 @@ __device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int
   for (int first_tile = 0; first_tile < N_TILES; first_tile += SOME) {
     UnitRow key[SOME];
 #pragma unroll
-    for (int n = 0; n < SOME; ++n)
-      key[n] = tail.find<true>(ring, work, base, (first_tile + n) * 8 + (lane & 7), unit, Tail::ALL);
+    for (int n = 0; n < SOME; ++n) {
+      const int at = (first_tile + n) * 8 + (lane & 7);  // found without a branch where registers are there for it
+      key[n] = WIDE ? tail.find<true>(ring, work, base, at, unit, Tail::ALL)
+                    : tail.find_alike<true>(ring, work, base, at, unit);
+    }
     score<SOME>(scores + first_tile, [&](int n) { return key[n]; }, q, lane);
   }
-  const Reach reach = tail.reach(work, rows, first, lane);
+  if (__builtin_expect(!chain, false)) {
 #pragma unroll
-  for (int n = 0; n < N_TILES; ++n) {
-    const int position = base + n * 8;
-    if (!chain && position + 7 >= work.start && position <= work.last) {
+    for (int n = 0; n < N_TILES; ++n) {
+      const int position = base + n * 8;
+      if (position + 7 < work.start || position > work.last) continue;
 #pragma unroll 1
       for (int row = row_of(first); row <= row_of(first + 15) && row < rows.count; ++row)
         score_row(scores[n], tail.find<true>(ring, work, base, n * 8 + (lane & 7), unit, row), q, first, row, lane);
     }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (position + 2 * (lane & 3) + (i & 1) > reach.of[i / 2]) scores[n][i] = -CUDART_INF_F;
-    }
   }
+  const Reach reach = tail.reach(work, rows, first, lane);
+#pragma unroll
+  for (int n = 0; n < N_TILES; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (base + n * 8 + 2 * (lane & 3) + (i & 1) > reach.of[i / 2]) scores[n][i] = -CUDART_INF_F;
 }

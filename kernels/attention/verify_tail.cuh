@@ -69,6 +69,17 @@ struct Tail {
     return own_row(ring.place(unit + FILLS), row == ALL ? depth : paths[row * MAX_ROWS + depth]);
   }
 
+  // The same for ALL, without a branch.
+  template <bool KEY>
+  __device__ __forceinline__ UnitRow find_alike(const Ring& ring, const Work& work, int base, int at, int unit) const {
+    const int depth = base + at - work.start, last = work.last - work.start;
+    const UnitRow committed = unit_row(ring.place(unit + at / UNIT), at % UNIT);
+    const UnitRow own = own_row(ring.place(unit + FILLS), max(min(depth, last), 0));
+    const bool there = KEY || depth <= last;
+    return {there ? depth < 0 ? committed.at : own.at : zeros, there ? depth < 0 ? committed.box : own.box : 0,
+            there ? depth < 0 ? committed.turn : own.turn : 0};
+  }
+
   __device__ __forceinline__ UnitRow own_row(unsigned unit, int row) const {
     return {unit + row * BOX_ROW, static_cast<unsigned>(own_slots) * BOX_ROW, row & 7};
   }
