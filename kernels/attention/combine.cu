@@ -64,8 +64,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine
   float4 ahead[AHEAD];
 #pragma unroll
   for (int i = 0; i < AHEAD; ++i) ahead[i] = load(mine, min(strand + i * STRANDS, p.chunks - 1) * step);
-  const __nv_bfloat16* const gate =
-      p.gate + static_cast<long long>(row) * p.gate_stride + head * static_cast<long long>(p.gate_head_stride) + quad / 4 * 16;
+  const __nv_bfloat16* const gate = p.gate + static_cast<long long>(row) * p.gate_stride +
+                                    head * static_cast<long long>(p.gate_head_stride) + quad / 4 * 16;
   __nv_bfloat16 gates[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i)

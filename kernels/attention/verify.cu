@@ -11,11 +11,12 @@
 //            16 to an instruction, scaled when the top moves
 //
 // A warp computes all of that for 16 rows of the matrix unit and meets no other: scores become weights
-// in its registers. The warps of a stream share its ring, a block may have several streams, each with
-// chunks of its own, and where warps are to spare each of a team computes the scores and adds a part
-// of the values' columns. Which warp computes what, and how many rows there are, changes no order, so a
-// row has the bits that it has alone. A position stands at the same place of the same instruction
-// whether its key is committed or lies on the row's own path (verify_tail.cuh).
+// in its registers. On sm_90 four of them multiply together (verify_wide.cuh). The warps of a stream
+// share its ring, a block may have several streams, each with chunks of its own, and where warps are to
+// spare each of a team computes the scores and adds a part of the values' columns. Which warp computes
+// what, and how many rows there are, changes no order, so a row has the bits that it has alone. A
+// position stands at the same place of the same instruction whether its key is committed or lies on the
+// row's own path (verify_tail.cuh).
 
 #include "verify_problem.cuh"
 #include "verify_ring.cuh"

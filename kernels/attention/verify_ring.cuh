@@ -2,8 +2,9 @@
 // the word of a warp that does nothing else.
 //
 // Units of a tile of committed positions: K, K, V, V, or K, V where they are larger. Of a tile that own
-// rows reach into: the same with the rows' own keys behind K, and their own values behind V. A unit is filled into the next place of the
-// ring, chunk after chunk, once every other warp has let go of what it held before.
+// rows reach into: the same with the rows' own keys behind K, and their own values behind V. A unit is
+// filled into the next place of the ring, chunk after chunk, once every other warp has let go of what it
+// held before.
 #pragma once
 
 #include "verify_problem.cuh"
@@ -58,6 +59,7 @@ struct Ring {
       value = part > FILLS;
       slot = own ? start : chunk.low + (chunk.full + tile) * TILE + part % (FILLS + 1) * UNIT;
     }
+    const TensorMap* const map = value ? own ? &maps.own_values : &maps.values : own ? &maps.own_keys : &maps.keys;
     if (unit >= UNITS) wait(emptied(unit), (unit / UNITS & 1) ^ 1);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(filled(unit)),
                  "r"(own ? own_slots * D * KV_BYTES : UNIT_BYTES)
@@ -65,7 +67,7 @@ struct Ring {
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
         "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(place(unit)),
-        "l"(value ? own ? &maps.own_values : &maps.values : own ? &maps.own_keys : &maps.keys), "r"(0), "r"(slot), "r"(0), "r"(group), "r"(filled(unit)), "l"(LEAVE_FIRST)
+        "l"(map), "r"(0), "r"(slot), "r"(0), "r"(group), "r"(filled(unit)), "l"(LEAVE_FIRST)
         : "memory");
   }
 };

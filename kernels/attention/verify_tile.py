@@ -23,7 +23,7 @@ MAX_UNITS = {2: 32, 1: 16}
 than one multiprocessor needs on their way."""
 
 SHORT = 4096
-"""Context class up to which few chunks leave multiprocessors idle, where rows in two groups use them."""
+"""Context class up to which chunks are few, and rows in two groups use more multiprocessors."""
 
 LONG = 8192
 """Context class from which on there are chunks enough for two streams of a block."""
@@ -146,9 +146,9 @@ def default(
 ) -> VerifyTile:
     """Return the launch choice for groups of so many rows in a context class.
 
-    From two tiles on warps of sm_90 multiply together, of a short context from four on. A long one has
-    chunks enough for two streams of a multiprocessor, where their rings and sums find room. Few
-    warps are made twice as many, which share columns.
+    From two tiles on warps of sm_90 multiply together, of a short context from four on. A long
+    one has chunks enough for two streams of a multiprocessor, where their rings and sums find room.
+    Few warps are made twice as many, which share columns.
     """
     m_tiles = -(-group_rows * share // 16)
     long = max_context > LONG and capability != 121

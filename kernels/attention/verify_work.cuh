@@ -17,7 +17,9 @@ struct Chunk {
   __device__ __forceinline__ int committed() const { return 2 * FILLS * full; }  // units of them
   __device__ __forceinline__ int units() const { return committed() + TAIL_UNITS * tail; }
   // Whether a unit holds the rows' own keys or values.
-  __device__ __forceinline__ bool is_own(int unit) const { return unit >= committed() && (unit - committed()) % (FILLS + 1) == FILLS; }
+  __device__ __forceinline__ bool is_own(int unit) const {
+    return unit >= committed() && (unit - committed()) % (FILLS + 1) == FILLS;
+  }
 };
 
 // The rows of a block: row0 on, all with one KV head.
