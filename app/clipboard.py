@@ -72,7 +72,8 @@ def how_copied(text: str, program: str = "") -> str:
     lines = f"copied {num_lines} line{'s' * (num_lines > 1)}"
     if program:
         return f"{lines} to the clipboard by {program}"
-    return f"{lines} to the terminal's clipboard by {_by_osc_52()}"
+    where = "" if environment.inside_multiplexer() else " to the terminal's clipboard"
+    return f"{lines}{where} by {_by_osc_52()}"
 
 
 def _by_osc_52() -> str:

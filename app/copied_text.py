@@ -5,7 +5,7 @@ hand over the id of a message.
 """
 
 from app.blocks import code_blocks
-from app.sessions.branches import message_meant
+from app.sessions.branches import message_meant, place_meant
 from app.sessions.session import Session
 from app.visible import visible
 from engine.errors import RequestError
@@ -22,13 +22,14 @@ def text_meant(session: Session, argument: str) -> str:
     if not has_code:
         return visible(entry.content)
     blocks = code_blocks(visible(entry.content))
-    number = block.strip() or str(len(blocks))
-    if not number.isdecimal():
-        raise RequestError(f"'{number}' is no number of a code block.", "1 is the first.")
+    named = block.strip() or str(len(blocks))
+    number = place_meant(named)
+    if number is None:
+        raise RequestError(f"'{named}' is no number of a code block.", "1 is the first.")
     if not blocks:
         raise RequestError("There is no code block in that answer.", "/copy takes all of it.")
-    if not 1 <= int(number) <= len(blocks):
+    if not 1 <= number <= len(blocks):
         raise RequestError(
             f"There is no code block {number}; there are {len(blocks)}.", "1 is the first."
         )
-    return blocks[int(number) - 1]
+    return blocks[number - 1]

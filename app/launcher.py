@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from app.interrupt import ENDING
+from app.own_command import own_command
 from app.report import say
 
 RESET = (
@@ -66,7 +67,7 @@ def supervise(run: Callable[[], int]) -> int:
         ended_by = signal.Signals(os.WTERMSIG(status))
         say(
             f"The chat was ended by {ended_by.name}. The conversation is saved; "
-            "'qwen38 chat --resume' goes on with it."
+            f"'{own_command()} chat --resume' goes on with it."
         )
         return 128 + ended_by
     if terminal.is_changed():

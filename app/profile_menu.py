@@ -17,7 +17,6 @@ from engine.sizes import size_text
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
 
 if TYPE_CHECKING:
-    from engine.expected import Expected
     from engine.offer import Offer
 
 
@@ -43,6 +42,14 @@ class Switch:
         return self.plan.open(on_progress, cancel)
 
 
+@dataclass(frozen=True, slots=True)
+class FaultyProfile:
+    """A profile that cannot be offered, and why its file does not read."""
+
+    name: str
+    problem: str
+
+
 class ProfileMenu:
     """The profiles of this start, with the folders that were named for some of them.
 
@@ -64,7 +71,7 @@ class ProfileMenu:
             info: what is loaded, whose measured bandwidth counts.
 
         Raises:
-            EngineError: a profile of the person's own does not read.
+            SettingsError: the device is not there, or does not run the kernels that are asked for.
         """
         from engine.offer import offers
 
@@ -74,15 +81,17 @@ class ProfileMenu:
         found = offers(profiles, settings, read_gb_s, self._named)
         return sorted(found, key=_here_and_small_first)
 
-    def names(self) -> list[str]:
-        """The names that `switch` knows; raises `EngineError` as `offers` does."""
-        return list(load_profiles(self._chosen.settings.config_dir))
+    def faulty(self) -> list[FaultyProfile]:
+        """Those whose file does not read."""
+        faulty = load_profiles(self._chosen.settings.config_dir).faulty
+        return [FaultyProfile(name, str(error)) for name, error in faulty.items()]
 
     def switch(self, name: str, info: EngineInfo | None) -> Switch:
         """What opens the profile ``name``.
 
         Raises:
-            EngineError: there is no such profile, or its files are missing or do not read.
+            EngineError: there is no such profile, it does not read, or its files are missing or do
+                not read.
         """
         from engine.offer import offers
 
@@ -98,21 +107,38 @@ class ProfileMenu:
         return Switch(plan(_without_model(self._chosen), choice), is_loaded and offer.fits_beside)
 
 
-def rate_text(expected: "Expected") -> str:
-    """Tokens a second of plain decode: timed on such a GPU, else the most that bandwidth allows."""
+def rate_text(one: "Offer") -> str:
+    """Tokens a second of plain decode: timed on such a GPU, else the most that bandwidth allows.
+
+    Files that do not open have none.
+    """
+    if one.problem:
+        return "-"
+    expected = one.expected
     rate = expected.timed_tok_s or expected.most_tok_s
     shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
     return shown if expected.timed_tok_s else f"at most {shown}"
 
 
+def files_word(one: "Offer", current: str) -> str:
+    """How it is with a profile's files, in a word."""
+    if one.profile.name == current:
+        return "loaded"
+    if one.is_here:
+        return "here"
+    return "refused" if one.problem else "missing"
+
+
 def offer_line(one: "Offer", current: str) -> str:
     """A profile as one line of text."""
     name, need = one.profile.name, one.expected.need
-    files = "loaded" if name == current else "here" if one.is_here else f"missing. {one.mend}"
+    files = files_word(one, current)
+    if files not in ("loaded", "here"):
+        files = f"{files}. {one.mend}"
     return (
         f"{name}: {size_text(need.stored_bytes)} on disk, {size_text(need.total_bytes)} in "
         f"memory of {size_text(one.expected.free_bytes)} free, expected "
-        f"{rate_text(one.expected)} tok/s, files {files}"
+        f"{rate_text(one)} tok/s, files {files}"
     )
 
 

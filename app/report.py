@@ -16,6 +16,7 @@ Exit codes, for scripts:
 import errno
 import os
 import sys
+import textwrap
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,9 +93,13 @@ def one_line(error: BaseException) -> str:
 def say(sentence: str) -> None:
     """Write one line for the person to stderr, whatever foreign text it quotes.
 
-    A stderr that is gone is no reason to fail.
+    A terminal that is too narrow for it gets it broken between words. A stderr that is gone is no
+    reason to fail.
     """
-    say_lines(sentence.translate(_LINE_SIGNS))
+    line = sentence.translate(_LINE_SIGNS)
+    if cells := _terminal_cells():
+        line = textwrap.fill(line, cells, break_long_words=False, break_on_hyphens=False)
+    say_lines(line)
 
 
 def say_lines(text: str) -> None:
@@ -106,6 +111,14 @@ def say_lines(text: str) -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         return
+
+
+def _terminal_cells() -> int:
+    """How many cells of a row of the terminal are written to; 0 where stderr is none."""
+    try:
+        return max(os.get_terminal_size(sys.stderr.fileno()).columns - 1, 1)
+    except (AttributeError, OSError, ValueError):  # None, no terminal, closed
+        return 0
 
 
 def leave_stdout() -> bool:

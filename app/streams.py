@@ -149,9 +149,9 @@ class ReadLine(_RewrittenLine):
 
     def __call__(self, step: PromptProgressed) -> None:
         """Take one step."""
+        rate = f"  {step.tok_s:,.0f} tok/s" if step.tok_s else ""
         self._paint(
-            f"reading the conversation  {step.num_tokens:,} of {step.num_total:,} tokens  "
-            f"{step.tok_s:,.0f} tok/s"
+            f"reading the conversation  {step.num_tokens:,} of {step.num_total:,} tokens{rate}"
         )
 
 

@@ -157,11 +157,9 @@ def _disk(topic: str, folder: Path) -> Finding:
 
 
 def _models(settings: Settings) -> Iterator[Finding]:
-    try:
-        profiles = load_profiles(settings.config_dir)
-    except EngineError as error:
-        yield Finding("models", "bad", error.message, error.mend)
-        return
+    profiles = load_profiles(settings.config_dir)
+    for name, error in profiles.faulty.items():
+        yield Finding(f"profile {name}", "note", error.message, error.mend)
     try:
         device = choose_device(settings.model.device)
         path = choose_compute_path(settings, device)
@@ -240,8 +238,9 @@ def _fit(need: Need, room: int) -> Finding:
         f"{size_text(need.conversation_bytes)} for {need.context_tokens:,} tokens in "
         f"{need.kv_format})"
     )
-    if need.problem:
-        return Finding(topic, "note", need.problem, "Download it again.")
+    if need.problem is not None:
+        mend = need.problem.mend or "Download it again."
+        return Finding(topic, "note", need.problem.message, mend)
     if need.total_bytes > room:
         return Finding(
             topic, "note", f"It {size}: more than the {size_text(room)} that are free.",

@@ -1,4 +1,4 @@
-"""What a profile needs in memory, from configs alone: nothing is loaded."""
+"""What a profile needs in memory, from configs and headers alone: nothing is loaded."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +7,7 @@ from engine.compute_path import choose_compute_path
 from engine.errors import CheckpointError
 from engine.locate import weights_of
 from engine.model import footprint
+from engine.model.checkpoint import match_checkpoint
 from engine.model.config import SHAPE_27B, SHAPE_DEMO, ModelConfig
 from engine.model.config_file import read_config
 from engine.model.memory import LEAST_SNAPSHOTS
@@ -23,7 +24,8 @@ from engine.types import KvFormat
 class Need:
     """Bytes that one profile needs, and where its files lie (None when they are missing).
 
-    ``config`` is that of the files, else of the model that the profile is made for.
+    ``problem`` is why files that are here do not open, as far as their headers tell. ``config`` is
+    that of the files, else of the model that the profile is made for.
     ``stored_bytes`` are the weights as the profile stores them, ``held_bytes`` the same weights as
     this engine holds them on this machine; ``round_bytes`` counts the stored form.
     ``conversation_bytes`` stay beside them while the engine is open, ``working_bytes`` come and go
@@ -32,7 +34,7 @@ class Need:
 
     profile: str
     path: Path | None
-    problem: str
+    problem: CheckpointError | None
     config: ModelConfig
     context_tokens: int
     stored_bytes: int
@@ -123,11 +125,13 @@ def widened_bytes(config: ModelConfig, held: Formats, *, packed: bool) -> int:
     return 2 * (wide["weights"] + (wide["head"] if held.head != HELD_FORMATS.head else 0))
 
 
-def _config(profile: Profile, path: Path | None) -> tuple[ModelConfig, str]:
-    usual = SHAPE_DEMO if profile.embedded else SHAPE_27B
+def _config(profile: Profile, path: Path | None) -> tuple[ModelConfig, CheckpointError | None]:
+    config = SHAPE_DEMO if profile.embedded else SHAPE_27B
     if path is None:
-        return usual, ""
+        return config, None
     try:
-        return read_config(path), ""
+        config = read_config(path)
+        match_checkpoint(path, config)
     except CheckpointError as error:
-        return usual, str(error)
+        return config, error
+    return config, None

@@ -1,6 +1,5 @@
 """Which profile fits a folder's files: formats are told by headers alone, nothing is loaded."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from engine.errors import CheckpointError
@@ -8,12 +7,10 @@ from engine.model.checkpoint import Checkpoint, match_checkpoint
 from engine.model.config_file import MAX_CONFIG_BYTES, read_config
 from engine.model.plain_file import read_bounded
 from engine.model.tensors import format_of
-from engine.profile import FORMAT_BITS, Formats, Profile, get_profile
+from engine.profile import FORMAT_BITS, Formats, Profile, Profiles, get_profile
 
 
-def fitting_profile(
-    folder: Path, profiles: Mapping[str, Profile], overlay: Path | None = None
-) -> Profile:
+def fitting_profile(folder: Path, profiles: Profiles, overlay: Path | None = None) -> Profile:
     """The profile whose formats are nearest to those that a folder's files have.
 
     Each matrix counts with its parameters: first the bits that codes differ by, then whether the

@@ -1,13 +1,12 @@
 """Finding checkpoints: a named folder, the Hugging Face cache, or the embedded demo."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.errors import CheckpointError
 from engine.model.plain_file import READABLE
-from engine.profile import FORMAT_BITS, Profile, get_profile, profile_folder
+from engine.profile import FORMAT_BITS, Profile, Profiles, get_profile, profile_folder
 from engine.settings.declared import ModelSettings, Settings
 from engine.settings.environment import hugging_face_cache
 
@@ -27,13 +26,15 @@ HOW_TO_GIVE_FOLDER = (
 class Choice:
     """What will be opened: a folder, the profile that reads it, and whether it is the demo.
 
-    ``overlay`` is a folder of part files whose matrices take the place of the folder's.
+    ``overlay`` is a folder of part files whose matrices take the place of the folder's;
+    ``notices`` say which profiles were left out when this was chosen.
     """
 
     path: Path
     profile: Profile
     is_demo: bool
     overlay: Path | None = None
+    notices: tuple[str, ...] = ()
 
     @property
     def named(self) -> Path:
@@ -70,13 +71,17 @@ def how_to_give(is_published: bool) -> str:
     return HOW_TO_GIVE if is_published else HOW_TO_GIVE_FOLDER
 
 
-def choose(settings: Settings, profiles: Mapping[str, Profile]) -> Choice:
+def choose(settings: Settings, profiles: Profiles) -> Choice:
     """Decide what to open: the named folder and profile, else what the cache holds, else the demo.
 
     Raises:
         CheckpointError: the named folder is none, or the named profile's files are missing.
-        ProfileError: the named profile does not exist.
+        ProfileError: the named profile does not exist, or its file does not read.
     """
+    return replace(_choose(settings, profiles), notices=profiles.notices)
+
+
+def _choose(settings: Settings, profiles: Profiles) -> Choice:
     cache = hugging_face_cache()
     wanted = get_profile(settings.model.profile, profiles) if settings.model.profile else None
     if settings.model.dir is not None:
@@ -106,7 +111,7 @@ def _smallest_real_first(profile: Profile) -> tuple[bool, int, str]:
 
 
 def _named_folder(
-    model: ModelSettings, folder: Path, wanted: Profile | None, profiles: Mapping[str, Profile]
+    model: ModelSettings, folder: Path, wanted: Profile | None, profiles: Profiles
 ) -> Choice:
     if folder.is_file():
         raise CheckpointError(
@@ -149,7 +154,7 @@ def _expect_finished(folder: Path) -> None:
         )
 
 
-def _base_of(folder: Path, named: Path | None, profiles: Mapping[str, Profile]) -> Path:
+def _base_of(folder: Path, named: Path | None, profiles: Profiles) -> Path:
     """The release beneath part files."""
     if named is not None:
         if not (named / "config.json").is_file():
@@ -169,9 +174,7 @@ def _base_of(folder: Path, named: Path | None, profiles: Mapping[str, Profile]) 
     )
 
 
-def _fitting_profile(
-    folder: Path, profiles: Mapping[str, Profile], overlay: Path | None = None
-) -> Profile:
+def _fitting_profile(folder: Path, profiles: Profiles, overlay: Path | None = None) -> Profile:
     # reads headers: imported only where a folder is opened, so that other commands start at once
     from engine.fitting_profile import fitting_profile
 

@@ -17,7 +17,7 @@ def notices_of(
 ) -> tuple[str, ...]:
     """What a person should know about how these weights are served; without a path on the CPU."""
     path = path or ComputePath()
-    notices = [formats_notice(choice, checkpoint)]
+    notices = [*choice.notices, formats_notice(choice, checkpoint)]
     if checkpoint.num_unused:
         notices.append(
             f"{choice.path} holds {checkpoint.num_unused} scales of activations; they are not "

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 from engine.compute_path import choose_compute_path
-from engine.errors import SettingsError
 from engine.expected import Expected, expect
 from engine.locate import how_to_give
 from engine.machine.measure import read_bandwidth
@@ -21,14 +20,15 @@ SPARE_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One profile of the menu.
-
-    ``problem`` says what is wrong with its files or its own settings; empty for nothing.
-    """
+    """One profile of the menu."""
 
     profile: Profile
     expected: Expected
-    problem: str = ""
+
+    @property
+    def problem(self) -> str:
+        """Why its files, which are here, do not open; empty for nothing."""
+        return str(self.expected.need.problem or "")
 
     @property
     def is_here(self) -> bool:
@@ -75,15 +75,5 @@ def offers(
         expect, context_tokens=settings.model.context_tokens, path=path, read_gb_s=read_gb_s,
         free_bytes=free_bytes, data_dir=settings.data_dir, kv=kv_format_set(settings),
     )  # fmt: skip
-    found: list[Offer] = []
-    for one in profiles:
-        given = replace(one, folder=str((named or {}).get(one.name, one.folder)))
-        problem = ""
-        try:
-            its = expect_it(given)
-        except SettingsError as error:  # a profile of one's own sets what there is not
-            plain = replace(given, settings=None)
-            its = expect_it(plain)
-            problem = str(error)
-        found.append(Offer(given, its, problem or its.need.problem))
-    return found
+    given = (replace(one, folder=str((named or {}).get(one.name, one.folder))) for one in profiles)
+    return [Offer(one, expect_it(one)) for one in given]

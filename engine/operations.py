@@ -52,7 +52,8 @@ _ONE_ROUND = "the same for 1 to 32 rows, chain or tree, so that a row has its bi
 KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
     "embed": Chosen("kernels.embed.op.embed", "Triton", "copies rows of the table"),
     "norm": Chosen(
-        "kernels.norm.op.add_rms_norm", "Triton", "adds to the residual stream and norms at once"
+        "kernels.norm.op.add_rms_norm", "Triton",
+        "adds to the residual stream and norms at once; writes rows as products take them too",
     ),
     "silu x up": Chosen(
         "kernels.linear.silu_mul.silu_mul", "Triton", "between two products, in one pass"

@@ -5,15 +5,15 @@ KV format, what is captured as graphs while it opens, and the sampling defaults.
 the checkpoint decides per tensor what is really there, and the loader reports where the two differ.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import resources
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from engine.errors import ProfileError, SettingsError, did_you_mean, nearest
+from engine.errors import ProfileError, SettingsError, nearest
 from engine.graph_classes import CHUNK_ROWS, CONTEXTS, GraphClasses
+from engine.profile_reader import ProfileReader
 from engine.settings.declared import KNOWN, Settings
 from engine.settings.environment import expanded
 from engine.settings.registry import resolve
@@ -79,28 +79,58 @@ def profile_folder() -> Path:
     return Path(str(resources.files("profiles")))
 
 
-def load_profiles(user_folder: Path | None = None) -> dict[str, Profile]:
-    """Read every profile, the program's own first, then those in ``user_folder``/profiles.
+@dataclass(frozen=True, slots=True)
+class Profiles(Mapping[str, Profile]):
+    """Profiles by name, as they are offered.
 
-    Raises:
-        ProfileError: a file does not read, a key or a value is unknown, or a name stands twice.
+    ``faulty`` holds, by name, why a file is left out; one of a shipped profile's name is.
     """
-    found: dict[str, Profile] = {}
+
+    read: Mapping[str, Profile]
+    faulty: Mapping[str, ProfileError]
+
+    def __getitem__(self, name: str) -> Profile:
+        return self.read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.read)
+
+    def __len__(self) -> int:
+        return len(self.read)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """A sentence for each file that is left out."""
+        return tuple(f"A profile is left out. {error}" for error in self.faulty.values())
+
+
+def load_profiles(user_folder: Path | None = None) -> Profiles:
+    """Read every profile, the program's own first, then those in ``user_folder``/profiles."""
+    read: dict[str, Profile] = {}
+    faulty: dict[str, ProfileError] = {}
     folders = [profile_folder()]
     if user_folder is not None:
         folders.append(user_folder / "profiles")
     for folder in folders:
         # hidden files are what editors and copies leave behind, such as locks that link to nothing
         for path in sorted(folder.glob("[!.]*.toml")):
-            profile = read_profile(path)
-            if profile.name in found:
-                raise ProfileError(
-                    f"The profile '{profile.name}' stands in {found[profile.name].path} "
-                    f"and in {path}.",
-                    "Rename one of them.",
-                )
-            found[profile.name] = profile
-    return found
+            try:
+                profile = read_profile(path)
+                _expect_new(profile, read)
+            except ProfileError as error:
+                faulty[path.stem] = error
+            else:
+                read[profile.name] = profile
+    return Profiles(read, faulty)
+
+
+def _expect_new(profile: Profile, read: Mapping[str, Profile]) -> None:
+    if profile.name in read:
+        raise ProfileError(
+            f"The profile '{profile.name}' stands in {read[profile.name].path} "
+            f"and in {profile.path}.",
+            "Rename one of them.",
+        )
 
 
 def kv_format_of(profile: Profile, settings: Settings) -> KvFormat:
@@ -113,12 +143,14 @@ def kv_format_set(settings: Settings) -> KvFormat | None:
     return cast("KvFormat | None", settings.model.kv)
 
 
-def get_profile(name: str, profiles: Mapping[str, Profile]) -> Profile:
+def get_profile(name: str, profiles: Profiles) -> Profile:
     """The profile called ``name``.
 
     Raises:
-        ProfileError: there is none; the nearest name is given.
+        ProfileError: its file does not read, or there is none; the nearest name is given.
     """
+    if name in profiles.faulty:
+        raise profiles.faulty[name]
     if name not in profiles:
         raise ProfileError(f"There is no profile '{name}'.", nearest(name, profiles))
     return profiles[name]
@@ -135,7 +167,7 @@ def read_profile(path: Path) -> Profile:
         data = read_toml(path, ProfileError)
     except FileNotFoundError:
         raise ProfileError(f"The file {path} is missing.", MEND) from None
-    reader = _Reader(path)
+    reader = ProfileReader(path)
     reader.only(data, KEYS, "")
     weights = reader.table(data, "weights")
     reader.only(weights, {"repositories", "embedded", "folder"}, "weights.")
@@ -157,14 +189,14 @@ def read_profile(path: Path) -> Profile:
     )
 
 
-def _read_formats(reader: "_Reader", table: dict[str, Any]) -> Formats:
+def _read_formats(reader: ProfileReader, table: dict[str, Any]) -> Formats:
     names = [one.name for one in fields(Formats)]
     reader.only(table, set(names), "formats.")
     read = {name: reader.word(table, name, WEIGHT_FORMATS, "formats.") for name in names}
     return Formats(**cast("dict[str, Any]", read))
 
 
-def _read_drafting(reader: "_Reader", table: dict[str, Any]) -> Drafting:
+def _read_drafting(reader: ProfileReader, table: dict[str, Any]) -> Drafting:
     reader.only(table, {"drafter", "max_tokens"}, "drafting.")
     most = table.get("max_tokens")
     if not isinstance(most, int) or isinstance(most, bool) or not 0 <= most < MAX_ROWS:
@@ -172,7 +204,7 @@ def _read_drafting(reader: "_Reader", table: dict[str, Any]) -> Drafting:
     return Drafting(reader.word(table, "drafter", DRAFTERS, "drafting."), most)
 
 
-def _read_graphs(reader: "_Reader", table: dict[str, Any]) -> GraphClasses:
+def _read_graphs(reader: ProfileReader, table: dict[str, Any]) -> GraphClasses:
     allowed = {
         "rows": range(1, MAX_ROWS + 1), "context_tokens": CONTEXTS, "chunk_rows": CHUNK_ROWS,
     }  # fmt: skip
@@ -181,7 +213,7 @@ def _read_graphs(reader: "_Reader", table: dict[str, Any]) -> GraphClasses:
     return GraphClasses(**read)
 
 
-def _read_embedded(reader: "_Reader", weights: dict[str, Any]) -> str:
+def _read_embedded(reader: ProfileReader, weights: dict[str, Any]) -> str:
     """The folder beside the profile files, which may not lead elsewhere; empty for none."""
     if "embedded" not in weights:
         return ""
@@ -191,7 +223,7 @@ def _read_embedded(reader: "_Reader", weights: dict[str, Any]) -> str:
     return name
 
 
-def _read_folder(reader: "_Reader", weights: dict[str, Any]) -> str:
+def _read_folder(reader: ProfileReader, weights: dict[str, Any]) -> str:
     """Where the files lie; ~ is the person's home, a relative path counts from the profile."""
     if "folder" not in weights:
         return ""
@@ -199,7 +231,7 @@ def _read_folder(reader: "_Reader", weights: dict[str, Any]) -> str:
     return str(reader.path.parent.absolute() / named)
 
 
-def _read_settings(reader: "_Reader", table: dict[str, Any]) -> dict[str, object]:
+def _read_settings(reader: ProfileReader, table: dict[str, Any]) -> dict[str, object]:
     """Values by full setting name, each of a setting that exists and takes the value."""
     values: dict[str, object] = {
         f"{section}.{leaf}": value
@@ -217,68 +249,3 @@ def _read_settings(reader: "_Reader", table: dict[str, Any]) -> dict[str, object
     except SettingsError as problem:
         raise ProfileError(problem.message, problem.mend) from None
     return values
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Typed access to one TOML file; every refusal names the file and the key."""
-
-    path: Path
-
-    def error(self, key: str, value: object, wanted: str, hint: str = "") -> ProfileError:
-        given = "missing" if value is None else repr(value)
-        return ProfileError(f"{self.path}: '{key}' is {given}, expected {wanted}.", hint)
-
-    def only(self, table: Mapping[str, Any], known: set[str], where: str) -> None:
-        for key in table:
-            if key not in known:
-                raise ProfileError(
-                    f"{self.path}: there is no key '{where}{key}'.", nearest(key, known)
-                )
-
-    def table(
-        self, data: Mapping[str, Any], key: str, *, optional: bool = False, where: str = ""
-    ) -> dict[str, Any]:
-        value = data.get(key, {} if optional else None)
-        if not isinstance(value, dict):
-            raise self.error(where + key, value, f"a table [{where}{key}]")
-        return cast("dict[str, Any]", value)
-
-    def text(self, data: Mapping[str, Any], key: str, where: str = "") -> str:
-        value = data.get(key)
-        if not isinstance(value, str) or not value:
-            raise self.error(where + key, value, "text")
-        return value
-
-    def texts(self, data: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-        value = data.get(key, [])
-        items = cast("list[object]", value) if isinstance(value, list) else [None]
-        if not all(isinstance(one, str) for one in items):
-            raise self.error(where + key, data.get(key), "a list of texts")
-        return tuple(str(one) for one in items)
-
-    def rising(
-        self, data: Mapping[str, Any], key: str, allowed: Sequence[int], where: str
-    ) -> tuple[int, ...]:
-        """Whole numbers among some, each once and rising."""
-        value: object = data[key]
-        if not isinstance(value, list):
-            raise self.error(where + key, value, "a list of rising numbers")
-        items = cast("list[object]", value)
-        for one in items:
-            if type(one) is not int or one not in allowed:
-                few = f"{', '.join(map(str, allowed[:2]))} ... {allowed[-1]}"
-                near = min(allowed, key=lambda it: abs(it - one)) if type(one) is int else None
-                hint = "" if near is None else f"Did you mean {near}?"
-                raise self.error(where + key, items, f"a list of numbers among {few}", hint)
-        numbers = cast("list[int]", items)
-        if any(one >= other for one, other in pairwise(numbers)):
-            raise self.error(where + key, numbers, "a list of rising numbers")
-        return tuple(numbers)
-
-    def word(self, data: Mapping[str, Any], key: str, allowed: tuple[str, ...], where: str) -> str:
-        value = data.get(key)
-        if value not in allowed:
-            wanted = f"one of {', '.join(allowed)}"
-            raise self.error(where + key, value, wanted, did_you_mean(str(value), allowed))
-        return str(value)

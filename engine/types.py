@@ -110,7 +110,10 @@ class LoadProgressed:
 
 @dataclass(frozen=True, slots=True)
 class PromptProgressed:
-    """A prefill chunk ended; ``num_reused`` tokens were still held from earlier turns."""
+    """A prefill chunk ended, or is to begin: ``tok_s`` is 0 then.
+
+    ``num_reused`` tokens were still held from earlier turns.
+    """
 
     num_tokens: int
     num_total: int

@@ -47,6 +47,8 @@ QUESTIONS = ("what is a volcano?", "who are you?", "tell me a story")
 """The last one is still being answered in the picture."""
 
 WAIT_S = 0.02
+REST_S = 10.0
+"""Before the first question, so that the screen's lag, told of ten seconds, is not the load's."""
 
 
 def newest_of(turn: TracedTurn) -> RoundRecord:
@@ -159,11 +161,16 @@ async def record(folder: Path) -> None:
     store = SessionStore(folder / "sessions", folder / "drafts")
     app = ChatApp(
         LiveSettings.of(chosen.sources), store, PromptHistory(folder / "history.jsonl"), worker,
-        recorder=recorder, prompts=QUESTIONS,
+        recorder=recorder,
     )  # fmt: skip
     async with app.run_test(size=SIZE):
-        while len(app.chat.records) < len(QUESTIONS):
+        while not app.chat.is_free:
             await asyncio.sleep(WAIT_S)
+        await asyncio.sleep(REST_S)
+        for num, question in enumerate(QUESTIONS, 1):
+            app.chat.submit(question)
+            while len(app.chat.records) < num or not app.chat.is_free:
+                await asyncio.sleep(WAIT_S)
         gauges = app.instruments.gauges
         kept = {
             "load": asdict(gauges.load or LoadReader().read()),

@@ -8,14 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from app.commands import options
+from app.known_profiles import known_profiles
 from app.output_file import check_output
 from app.report import say
 from app.streams import write_data
 from engine.errors import OutputError, RequestError, how_to_write
 from engine.profile import Profile as WeightProfile
-from engine.profile import get_profile, load_profiles
 from engine.settings.declared import Settings
 from engine.settings.load import load_settings
+from engine.settings.numbers import whole_number
 
 Shape = Annotated[str, typer.Option("--shape", help="27b or demo.", metavar="NAME")]
 Profile = Annotated[str, typer.Option("--profile", help="Weight profile.", metavar="NAME")]
@@ -31,7 +32,7 @@ def prepare(
     if file is not None:
         check_output("--json", file)
     settings, _ = load_settings(options.as_settings({"model.device": device}, sets))
-    return settings, get_profile(profile, load_profiles(settings.config_dir))
+    return settings, known_profiles(settings, profile)[profile]
 
 
 def show(result: dict[str, Any], table: Iterable[str], file: Path | None) -> None:
@@ -50,7 +51,7 @@ def parse_numbers(option: str, text: str) -> list[int]:
         RequestError: there is something else.
     """
     try:
-        return [int(one) for one in text.split(",")]
+        return [whole_number(one) for one in text.split(",")]
     except ValueError:
         raise RequestError(
             f"{option} is '{text}', expected numbers between commas, such as 1,8,16."

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.commands import bench_figures, options
+from app.known_profiles import known_profiles
 from app.opening import plan
 from app.output_file import check_output
 from app.report import FAILED, OK, say
 from app.streams import LoadLine, write_data
 from engine.errors import RequestError, nearest
-from engine.profile import get_profile, load_profiles
 from engine.settings.load import load_settings
-from engine.types import ChatEngine
+from engine.types import ChatEngine, EngineInfo
 
 if TYPE_CHECKING:
     from app.tui.bench.measure import Grown, Streamed
@@ -62,8 +62,7 @@ def bench_ui(
         raise RequestError(f"There is no engine '{engine}'.", nearest(engine, ENGINES) or known)
     if file is not None:
         check_output("--json", file)
-    from app.tui.bench.measure import BARS, grow, stream
-    from app.tui.bench.timed_engine import Pace
+    from app.tui.bench.measure import BARS, grow
     from engine.machine.facts import machine_facts, now
 
     given = options.as_settings(
@@ -71,27 +70,19 @@ def bench_ui(
     )
     asked = {**given, "sampling.seed": seed, "sampling.max_tokens": tokens}
     if engine == "timed":
-        opened = _timed(tokens, Pace(TOKENS_A_ROUND, TOKENS_A_ROUND / rate))
+        opened = _timed(tokens, rate)
     elif engine == "model":
         opened = _model(given)
     else:
         opened = _random(given, shape, tokens)
-    streamed: list[Streamed] = []
-    facts: dict[str, Any] = {}
     with opened as engines:
-        for name, one in engines:
-            if engine != "timed":
-                _warm_up(one, prompt, asked)
-            say(f"{name}: at most {tokens} tokens, alone and on the screen")
-            streamed.append(stream(name, one, passes, prompt, asked))
-            say(f"{name}: {streamed[-1].ratio:.3f} of the rate without the screen")
-            facts = {"model": one.info.model, "profile": one.info.profile}
-            facts["device"] = one.info.device
+        streamed, info = _stream(engines, prompt, asked, passes, computes=engine != "timed")
+    facts = {"model": info.model, "profile": info.profile, "device": info.device}
     grown = grow(messages)
     is_met = grown.is_met and all(one.is_met for one in streamed)
     result: dict[str, Any] = {
         "at": now(),
-        "machine": machine_facts(facts["device"] if engine != "timed" else "cpu"),
+        "machine": machine_facts(info.device if engine != "timed" else "cpu"),
         "engine": {"kind": engine, **facts},
         "rate_tok_s": rate if engine == "timed" else None,
         "bars": BARS,
@@ -108,12 +99,31 @@ def bench_ui(
 Named = Iterator[tuple[str, ChatEngine]]
 
 
+def _stream(
+    engines: Named, prompt: str, asked: dict[str, object], passes: int, *, computes: bool
+) -> "tuple[list[Streamed], EngineInfo]":
+    """Have each engine answer alone and on the screen; what was measured, and who answered last."""
+    from app.tui.bench.measure import stream
+
+    streamed: list[Streamed] = []
+    infos: list[EngineInfo] = []
+    for name, one in engines:
+        if computes:
+            _warm_up(one, prompt, asked)
+        say(f"{name}: at most {asked['sampling.max_tokens']} tokens, alone and on the screen")
+        streamed.append(stream(name, one, passes, prompt, asked))
+        say(f"{name}: {streamed[-1].ratio:.3f} of the rate without the screen")
+        infos.append(one.info)
+    return streamed, infos[-1]
+
+
 @contextmanager
-def _timed(tokens: int, pace: Any) -> Generator[Named]:  # noqa: ANN401  its type loads textual
+def _timed(tokens: int, rate: float) -> Generator[Named]:
     """An engine for each kind of answer, which computes nothing."""
     from app.tui.bench.answers import KINDS
-    from app.tui.bench.timed_engine import TimedEngine
+    from app.tui.bench.timed_engine import Pace, TimedEngine
 
+    pace = Pace(TOKENS_A_ROUND, TOKENS_A_ROUND / rate)
     yield ((name, TimedEngine(make(tokens), pace)) for name, make in KINDS.items())
 
 
@@ -140,7 +150,8 @@ def _random(given: dict[str, object], shape: str, tokens: int) -> Generator[Name
     from engine.bench.random_engine import random_engine
 
     settings, _ = load_settings(given)
-    profile = get_profile(settings.model.profile or "nvfp4", load_profiles(settings.config_dir))
+    name = settings.model.profile or "nvfp4"
+    profile = known_profiles(settings, name)[name]
     engine, _ = random_engine(shape, profile, settings, say)
     try:
         yield ((name, Worded(engine, tokens_of(make(tokens)))) for name, make in KINDS.items())

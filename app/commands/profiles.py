@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,10 @@ from app.commands import options
 from app.report import OK
 from app.streams import write_data
 from app.visible import visible
-from engine.errors import CheckpointError, RequestError
+from engine.errors import ProfileError, RequestError
 from engine.locate import how_to_give
-from engine.profile import Profile, get_profile, load_profiles
+from engine.profile import Profile, Profiles, get_profile, load_profiles
+from engine.settings.declared import Settings
 from engine.settings.load import load_settings
 from engine.sizes import size_text
 
@@ -38,22 +40,36 @@ def profiles(
         raise RequestError(f"'profiles {show}' is no command.", "Write 'profiles show NAME'.")
     settings, _ = load_settings()
     known = load_profiles(settings.config_dir)
-    chosen = list(known.values()) if name is None else [get_profile(name, known)]
-    for one in chosen:  # a profile of one's own may set what there is not
-        load_settings(None, one.settings)
+    if name is None:
+        _list(known, settings, as_json=as_json)
+    else:
+        _show(get_profile(name, known), settings, as_json=as_json)
+    return OK
+
+
+def _list(known: Profiles, settings: Settings, *, as_json: bool) -> None:
+    tables = [_table(one, its) for one, its in _expected_of(list(known.values()), settings)]
+    faulty = [_faulty_table(name, error) for name, error in known.faulty.items()]
+    if as_json:
+        write_data(json.dumps([*tables, *faulty], default=str) + "\n")
+        return
+    rows = [*map(_line, tables), *map(_faulty_line, faulty)]
+    lines = [HEADING, *rows, *_notes(tables), *_refusals([*tables, *faulty])]
+    write_data("\n".join(lines) + "\n")
+
+
+def _show(profile: Profile, settings: Settings, *, as_json: bool) -> None:
+    ((_, expected),) = _expected_of([profile], settings)
+    table = _table(profile, expected) | {"stored_formats": _stored_formats(expected)}
+    write_data((json.dumps(table, default=str) if as_json else "\n".join(_page(table))) + "\n")
+
+
+def _expected_of(
+    profiles: list[Profile], settings: Settings
+) -> "Iterable[tuple[Profile, Expected]]":
     from engine.expected import expect_here
 
-    expected = expect_here(settings, chosen)
-    tables = [_table(one, its) for one, its in zip(chosen, expected, strict=True)]
-    if name is not None:
-        tables[0]["stored_formats"] = _stored_formats(expected[0])
-    if as_json:
-        write_data(json.dumps(tables[0] if name else tables, default=str) + "\n")
-    elif name is None:
-        write_data("\n".join([HEADING, *(_line(one) for one in tables), *_notes(tables)]) + "\n")
-    else:
-        write_data("\n".join(_page(tables[0])) + "\n")
-    return OK
+    return zip(profiles, expect_here(settings, profiles), strict=True)
 
 
 def _table(profile: Profile, expected: "Expected") -> dict[str, Any]:
@@ -74,7 +90,7 @@ def _table(profile: Profile, expected: "Expected") -> dict[str, Any]:
         "file": profile.path,
         "state": expected.state,
         "weights": need.path,
-        "problem": need.problem,
+        "problem": str(need.problem or ""),
         "context_tokens": need.context_tokens,
         "stored_bytes": need.stored_bytes,
         "held_bytes": need.held_bytes,
@@ -86,8 +102,8 @@ def _table(profile: Profile, expected: "Expected") -> dict[str, Any]:
         "early_round_bytes": expected.early_bytes,
         "early_tokens": expected.early_tokens,
         "read_gb_s": expected.read_gb_s,
-        "most_tok_s": expected.most_tok_s,
-        "timed_tok_s": expected.timed_tok_s,
+        "most_tok_s": None if need.problem else expected.most_tok_s,
+        "timed_tok_s": None if need.problem else expected.timed_tok_s,
         "timed_source": expected.source,
         "timed_notice": expected.notice,
     }
@@ -100,27 +116,47 @@ def _stored_formats(expected: "Expected") -> str:
     """What the files that are here hold, layer by layer; empty without files that read."""
     from engine.formats_by_layer import formats_of_folder
 
-    if expected.need.path is None or expected.need.problem:
+    if expected.need.path is None or expected.need.problem is not None:
         return ""
-    try:
-        return "; ".join(one.sentence for one in formats_of_folder(expected.need.path))
-    except CheckpointError as problem:
-        return f"refused: {problem}"
+    return "; ".join(one.sentence for one in formats_of_folder(expected.need.path))
 
 
 def _line(table: dict[str, Any]) -> str:
-    files = {"ready": "here"}.get(table["state"], table["state"])
-    if not table["fits"]:
-        files = f"{files}, does not fit" if table["state"] == "missing" else "here, does not fit"
     return (
         f"{visible(table['name']):<10} {size_text(table['memory_bytes']):>9} "
-        f"{size_text(table['early_round_bytes']):>9} {_speed(table):>15}  {files}"
+        f"{size_text(table['early_round_bytes']):>9} {_speed(table):>15}  {_files(table)}"
     )
+
+
+def _files(table: dict[str, Any]) -> str:
+    is_here = table["state"] in ("ready", "too large")
+    here = "here" if is_here else str(table["state"])
+    return here if table["fits"] or table["problem"] else f"{here}, does not fit"
+
+
+def _faulty_line(table: dict[str, Any]) -> str:
+    return f"{visible(table['name']):<10} {'-':>9} {'-':>9} {'-':>15}  faulty"
+
+
+def _faulty_table(name: str, error: ProfileError) -> dict[str, Any]:
+    return {"name": name, "state": "faulty", "problem": str(error)}
+
+
+def _refusals(tables: list[dict[str, Any]]) -> list[str]:
+    """Why a profile, or the files of one, cannot be opened."""
+    said = [
+        visible(f"{one['name']} is {one['state']}: {one['problem']}")
+        for one in tables
+        if one["problem"]
+    ]
+    return ["", *said] if said else []
 
 
 def _speed(table: dict[str, Any]) -> str:
     timed = table["timed_tok_s"]
-    return _rate(timed) if timed is not None else f"at most {_rate(table['most_tok_s'])}"
+    if table["problem"]:
+        return "-"
+    return f"at most {_rate(table['most_tok_s'])}" if timed is None else _rate(timed)
 
 
 def _rate(tok_s: float) -> str:
@@ -167,7 +203,7 @@ def _page(table: dict[str, Any]) -> list[str]:
         *([f"stored      {table['stored_formats']}"] if table["stored_formats"] else []),
         f"memory      {memory}; {room}",
         f"a round     {size_text(table['round_bytes'])} to move at {tokens:,} tokens, as stored",
-        *_expected(table),
+        *([] if table["problem"] else _expected(table)),
         f"drafting    {table['drafter']}, at most {table['max_draft_tokens']} tokens a round",
         f"graphs      {_graphs(table['graphs'])}",
         f"looks for   {_looked_for(table)}",
@@ -175,7 +211,7 @@ def _page(table: dict[str, Any]) -> list[str]:
         f"profile     {table['file']}",
     ]
     lines += [f"sets        {name} = {value}" for name, value in table["settings"].items()]
-    lines += [f"problem     {table['problem']}"] if table["problem"] else []
+    lines += [f"refused     {table['problem']}"] if table["problem"] else []
     return [visible(line) for line in lines]
 
 

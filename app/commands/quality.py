@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,10 @@ from app.report import FAILED, OK, say
 from app.streams import LoadLine, write_data
 from engine.errors import RequestError
 from engine.settings.environment import expanded
+
+if TYPE_CHECKING:
+    from engine.quality.gate import Judged
+    from engine.quality.texts import Sample
 
 STDOUT = Path("-")
 """Where ``--json`` writes when it names no file."""
@@ -92,20 +96,15 @@ def quality(
     if not has_own_weights and first.choice.profile == second.choice.profile:
         expect_another(names, (first.choice, first.settings), (second.choice, second.settings))
     from engine.quality.gate import judge
-    from engine.quality.report import as_json, as_markdown
     from engine.quality.side import Source
-    from engine.quality.texts import read_talks, read_text, texts_for
 
-    own = [read_text(expanded(one)) for one in text or ()]
-    own_talks = [read_talks(expanded(one)) for one in talks or ()]
-    texts = (*own, *own_talks) or texts_for(is_demo=first.choice.is_demo)
     loading = LoadLine()
     with StopOnSignal() as interrupt:
         try:
             judged = judge(
                 Source(first.choice, first.settings),
                 Source(second.choice, second.settings),
-                texts,
+                _texts(text, talks, is_demo=first.choice.is_demo),
                 answer_tokens=answer_tokens,
                 window_tokens=window,
                 progress=say,
@@ -115,13 +114,31 @@ def quality(
             )
         finally:
             loading.clear()
+    _report(judged, file)
+    return OK if judged.verdict.passed else FAILED
+
+
+def _texts(
+    text: list[Path] | None, talks: list[Path] | None, *, is_demo: bool
+) -> "tuple[Sample, ...]":
+    """The person's own texts, else those that ship."""
+    from engine.quality.texts import read_talks, read_text, texts_for
+
+    own = [read_text(expanded(one)) for one in text or ()]
+    own_talks = [read_talks(expanded(one)) for one in talks or ()]
+    return (*own, *own_talks) or texts_for(is_demo=is_demo)
+
+
+def _report(judged: "Judged", file: Path | None) -> None:
+    """Markdown on stdout, or JSON where ``file`` says so."""
+    from engine.quality.report import as_json, as_markdown
+
     if file == STDOUT:
         write_data(json.dumps(as_json(judged)) + "\n")
-    else:
-        write_data(as_markdown(judged))
-    if file is not None and file != STDOUT:
+        return
+    write_data(as_markdown(judged))
+    if file is not None:
         write_figures(file, as_json(judged))
-    return OK if judged.verdict.passed else FAILED
 
 
 def _plan(

@@ -2,19 +2,22 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.commands import options
+from app.own_command import own_command
 from app.report import OK, say
 from app.streams import write_data
 from engine.errors import RequestError
 from engine.settings.load import load_settings
 from engine.sizes import size_text
 
-if TYPE_CHECKING:  # both load torch
+if TYPE_CHECKING:  # all of them load torch
     from engine.quantize.manifest import Manifest
+    from engine.quantize.prepare import Prepared
     from engine.quantize.run import PartEnded
 
 HELP = """Make NVFP4 weights from a BF16 or FP8 release.
@@ -57,7 +60,6 @@ def quantize(
     from engine.open import choose_device
     from engine.quantize.methods import needs_inputs
     from engine.quantize.prepare import Options, prepare
-    from engine.quantize.run import quantize as run
 
     if calibration is not None and not needs_inputs(method):
         raise RequestError(
@@ -75,6 +77,15 @@ def quantize(
     if dry_run:
         say("Nothing was written (--dry-run).")
         return OK
+    manifest = _run(prepared)
+    write_data("\n".join(_summary(manifest, source, out)) + "\n")
+    return OK
+
+
+def _run(prepared: "Prepared") -> "Manifest":
+    """Quantise what was prepared, with a line for each part."""
+    from engine.quantize.run import quantize as run
+
     say(f"First the source is hashed, {size_text(prepared.checkpoint.num_bytes)}.")
     peak_bytes = 0
 
@@ -90,8 +101,7 @@ def quantize(
         raise
     if peak_bytes:
         say(f"The GPU held {size_text(peak_bytes)} at most.")
-    write_data("\n".join(_summary(manifest, source, out)) + "\n")
-    return OK
+    return manifest
 
 
 def _line(part: "PartEnded") -> str:
@@ -129,5 +139,6 @@ def _summary(manifest: "Manifest", source: Path, out: Path) -> Iterator[str]:
     yield "Shares of squared sums: what the layers' weights, and their outputs on the text, lost."
     how = f"from {source} by {manifest.recipe.method}"
     yield f"{out}: {size_text(size)} in {_span(seconds)}, {how}."
-    yield f'Try it with:   qwen38 run --model {out} "hello"'
-    yield f"Judge it with: qwen38 quality --model {source} --candidate {out}"
+    command, source_there, there = own_command(), quote(str(source)), quote(str(out))
+    yield f'Try it with:   {command} run --model {there} "hello"'
+    yield f"Judge it with: {command} quality --model {source_there} --candidate {there}"

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.commands import options
+from app.known_profiles import known_profiles
 from app.live import full_name, limits_of, show_value
 from app.report import OK
 from app.streams import write_data
 from engine.profile import Profile as WeightProfile
-from engine.profile import load_profiles
 from engine.settings.declared import KNOWN
 from engine.settings.load import load_settings
 from engine.settings.registry import Resolved, Setting
@@ -28,9 +28,9 @@ def settings(
     """
     given: dict[str, object] = {} if profile is None else {"model.profile": profile}
     now, sources = load_settings(given)
-    profiles = load_profiles(now.config_dir)
-    if now.model.profile in profiles:
-        now, sources = load_settings(given, profiles[now.model.profile].settings)
+    profiles = known_profiles(now, profile)
+    if chosen := profiles.get(now.model.profile or ""):
+        now, sources = load_settings(given, chosen.settings)
     wanted = _wanted(name) if name is not None else list(KNOWN)
     if as_json:
         table = {one: _as_json(KNOWN[one], sources[one], profiles) for one in wanted}

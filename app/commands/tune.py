@@ -7,13 +7,13 @@ import typer
 
 from app.commands import options
 from app.commands.tune_rounds import FAMILY, tune_rounds
+from app.known_profiles import known_profiles
 from app.report import OK, say
 from app.streams import write_data
 from engine.errors import EngineError, RequestError
 from engine.locate import choose
 from engine.model.config import SHAPES, ModelConfig
 from engine.model.config_file import read_config
-from engine.profile import load_profiles
 from engine.settings.declared import Settings
 from engine.settings.load import load_settings
 
@@ -77,7 +77,7 @@ def _tune_tiles(settings: Settings, names: list[str], seconds: int, *, dry_run: 
     from engine.doctor import has_cuda
     from engine.tune import run as tuning
 
-    families = choose_families(names or None)
+    families = choose_families(names or None, [FAMILY])
     if not has_cuda():
         raise RequestError(
             "There is no CUDA device here, and tiles are measured on the GPU that they serve.",
@@ -98,7 +98,7 @@ def _models(settings: Settings) -> dict[str, ModelConfig]:
     """The 27B, and the model that a chat would open when its sizes are others."""
     models = {"27b": SHAPES["27b"]}
     try:
-        choice = choose(settings, load_profiles(settings.config_dir))
+        choice = choose(settings, known_profiles(settings))
         models[choice.profile.name] = read_config(choice.path)
     except EngineError as problem:
         if settings.model.dir or settings.model.profile:

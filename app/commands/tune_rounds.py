@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from app.commands.bench_figures import heading, parse_numbers
+from app.known_profiles import known_profiles
 from app.report import say
 from app.streams import write_data
 from engine.locate import choose
 from engine.model.config import ModelConfig, config_of_shape
 from engine.model.config_file import read_config
-from engine.profile import Profile, get_profile, kv_format_of, load_profiles
+from engine.profile import Profile, kv_format_of
 from engine.settings.declared import Settings
 
 if TYPE_CHECKING:  # both load torch
@@ -60,11 +61,10 @@ def tune_rounds(
 
 
 def _model(settings: Settings, shape: str | None) -> tuple[str, ModelConfig, Profile]:
-    profiles = load_profiles(settings.config_dir)
     if shape is not None:
-        profile = get_profile(settings.model.profile or USUAL_PROFILE, profiles)
-        return shape, config_of_shape(shape), profile
-    choice = choose(settings, profiles)
+        name = settings.model.profile or USUAL_PROFILE
+        return shape, config_of_shape(shape), known_profiles(settings, name)[name]
+    choice = choose(settings, known_profiles(settings, settings.model.profile))
     return str(choice.named), read_config(choice.path), choice.profile
 
 

@@ -7,6 +7,7 @@ from app.commands.sessions import store_of
 from app.interrupt import exit_on_end_signals
 from app.live import LiveSettings
 from app.opening import Opener, Plan, request_of
+from app.own_command import own_command
 from app.plain.answer import Outcome, stream_answer
 from app.plain.commands import act
 from app.plain.loading import load
@@ -95,13 +96,20 @@ def talk(state: PlainState, reader: Reader) -> int:
         if outcome.ends_program:
             return outcome.exit_code
         worst = worst or outcome.exit_code
-    if state.session.messages and state.session.is_saved and state.settings.chat.save:
-        say(f"The conversation is kept: qwen38 chat --resume {state.session.id}")
-    if not state.session.is_saved:
-        session = state.session
-        say(f"The conversation was not saved: {session.disk_problem} ({session.path}).")
+    if not _is_kept(state):
         return FAILED
     return OK if is_terminal(sys.stdin) else worst  # a script wants to know, a person has seen it
+
+
+def _is_kept(state: PlainState) -> bool:
+    """Say what became of the conversation; False when the disk refused it."""
+    session = state.session
+    if not session.is_saved:
+        say(f"The conversation was not saved: {session.disk_problem} ({session.path}).")
+        return False
+    if session.messages and state.settings.chat.save:
+        say(f"The conversation is kept: {own_command()} chat --resume {session.id}")
+    return True
 
 
 def send(state: PlainState, outgoing: Outgoing) -> Outcome:

@@ -18,6 +18,7 @@ from app.sessions.search import find_in
 from app.slash import SlashCommand, help_text
 from app.stats import stats_line
 from app.streams import write_control
+from app.think import think
 from app.trace.export import HOW_TO_OPEN, export_present
 from engine.errors import RequestError
 from engine.settings.declared import KNOWN
@@ -63,11 +64,8 @@ def _set(state: PlainState, argument: str) -> None:
 
 
 def _think(state: PlainState, argument: str) -> None:
-    now = state.settings.chat.thinking
-    say(state.live.set("chat.thinking", argument or ("off" if now else "on")))
+    say(think(state.live, argument, state.engine.info))
     state.session.set_settings(state.live.kept())
-    if not state.engine.info.supports_thinking:
-        say("This model does not think before it answers.")
 
 
 def _thoughts(state: PlainState, argument: str) -> None:

@@ -15,6 +15,8 @@ def profile(state: PlainState, name: str) -> None:
     if not name:
         for one in state.profiles.offers(state.engine.info):
             say(offer_line(one, state.engine.info.profile))
+        for one in state.profiles.faulty():
+            say(f"{one.name}: faulty. {one.problem}")
         say("/profile NAME opens another one; the conversation is kept.")
         return
     _go(state, state.profiles.switch(name, state.engine.info))

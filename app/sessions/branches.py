@@ -4,6 +4,7 @@ Messages are meant by their place from the end, 1 for the last, or by their id, 
 over; branches by ``next``, ``previous`` or their number in the order they were made.
 """
 
+import re
 from dataclasses import dataclass
 
 from app.sessions.entries import MessageEntry
@@ -13,6 +14,7 @@ from engine.errors import RequestError
 from engine.types import Role
 
 STEPS = {"next": 1, "previous": -1}
+_PLACE = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,11 @@ class Branch:
     num_messages: int
 
 
+def place_meant(text: str) -> int | None:
+    """The number by which a person counts something; None for a text that is none."""
+    return int(text) if _PLACE.fullmatch(text) else None
+
+
 def message_meant(session: Session, argument: str, role: Role) -> MessageEntry:
     """The message of ``role`` that is meant; the last one when nothing is said.
 
@@ -33,12 +40,12 @@ def message_meant(session: Session, argument: str, role: Role) -> MessageEntry:
     """
     if argument in session.messages:
         return session.messages[argument]
-    if argument and not argument.isdecimal():
+    number = place_meant(argument or "1")
+    if number is None:
         raise RequestError(
             f"'{argument}' is no number of a message.", "Count from the end, 1 is the last."
         )
     found = [one for one in session.path_messages() if one.role == role]
-    number = int(argument or 1)
     if not 1 <= number <= len(found):
         whose = "of yours" if role == "user" else "of the model"
         raise RequestError(
@@ -78,13 +85,14 @@ def branch_meant(session: Session, argument: str) -> tuple[str, str]:
         at = _beside(session, tree, message_id, STEPS[word])
         return at, tree.newest_leaf(at)
     leaves = tree.leaves()
-    if not word.isdecimal():
+    number = place_meant(word)
+    if number is None:
         raise RequestError(f"'{word}' is no branch.", "Write next, previous, or its number.")
-    if not 1 <= int(word) <= len(leaves):
+    if not 1 <= number <= len(leaves):
         raise RequestError(
-            f"There is no branch {word}; there are {len(leaves)}.", "/tree lists them."
+            f"There is no branch {number}; there are {len(leaves)}.", "/tree lists them."
         )
-    leaf = leaves[int(word) - 1].id
+    leaf = leaves[number - 1].id
     return leaf, leaf
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from app.live import LiveSettings
 from app.retry import retry_meant
 from app.sessions.branches import branch_meant, branches_of, message_meant, prompt_meant
+from app.tui.branching import answer_again, go_on
 from app.tui.conversation import Conversation
 from app.tui.not_now import expect_free
 from app.tui.screens.branches import BranchScreen
@@ -30,7 +31,7 @@ class BranchCommands:
 
     def _redo(self, argument: str) -> None:
         expect_free(self._chat)
-        self._chat.answer_again(prompt_meant(self._chat.session, argument).id)
+        answer_again(self._chat, prompt_meant(self._chat.session, argument).id)
 
     def _retry(self, argument: str) -> None:
         expect_free(self._chat)
@@ -40,7 +41,7 @@ class BranchCommands:
 
         def answer(taken: list[str] | None) -> None:
             if taken is not None and self._chat.is_free:
-                self._chat.answer_again(wanted.prompt.id, wanted.live)
+                answer_again(self._chat, wanted.prompt.id, wanted.live)
 
         if wanted.is_told:
             answer([])
@@ -51,7 +52,7 @@ class BranchCommands:
     def _continue(self, argument: str) -> None:
         del argument
         expect_free(self._chat)
-        if not self._chat.go_on():
+        if not go_on(self._chat):
             self._window.hint(
                 "nothing to go on with: no answer here was stopped, cut off or edited"
             )

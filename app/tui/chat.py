@@ -2,11 +2,10 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from textual import on
-from textual.app import ComposeResult, SystemCommand
-from textual.binding import BindingType
+from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import TextArea
@@ -30,12 +29,11 @@ from app.tui.frame import Frame
 from app.tui.giving_up import GivingUp
 from app.tui.instruments.gauges import Gauges
 from app.tui.instruments.instruments import Instruments
-from app.tui.keymap import APP_BINDINGS, KEYS, Where
+from app.tui.keyed import KeyedApp
+from app.tui.keymap import Where
 from app.tui.outside import Outside
 from app.tui.own_keys import OwnKey
-from app.tui.palette import system_commands
-from app.tui.screens.help import HelpPart, HelpScreen
-from app.tui.themed import ThemedApp
+from app.tui.screens.help import HelpPart
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker
 from engine.settings import environment
@@ -43,19 +41,15 @@ from engine.settings import environment
 WORK_SECONDS = 0.004
 """Most time a paint spends on colouring code."""
 
-_OWN_ACTIONS = {key.action for key in KEYS if key.is_bound}
-_OVER_SHEETS = {"quit", "interrupt", "redraw"}
 
-
-class ChatApp(ThemedApp):
-    """Composition and keys.
+class ChatApp(KeyedApp):
+    """Composition, and what each key does.
 
     ``prompts`` are sent by themselves, each when the answer before it has ended, as a replay does.
     """
 
     CSS_PATH = "chat.tcss"
     TITLE = "qwen38"
-    BINDINGS: ClassVar[list[BindingType]] = APP_BINDINGS
     VERTICAL_BREAKPOINTS = [  # noqa: RUF012  (declared so by Textual)
         (0, "-low"),
         (16, "-mid"),
@@ -77,10 +71,7 @@ class ChatApp(ThemedApp):
         gauges: Gauges | None = None,
         own_keys: Sequence[OwnKey] = (),
     ) -> None:
-        super().__init__(live)
-        self.own_keys = own_keys
-        for one in own_keys:
-            self._bindings.bind(one.key, f"run({one.line!r})", show=False, priority=True)
+        super().__init__(live, own_keys)
         self.history = history
         self._worker = worker
         self._clock = clock or Clock()
@@ -230,13 +221,6 @@ class ChatApp(ThemedApp):
 
     # keys
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Our keys sleep while a sheet is open over the chat."""
-        if action in _OWN_ACTIONS and len(self.screen_stack) > 1:
-            wants_help = parameters == ("/help",) and not isinstance(self.screen, HelpScreen)
-            return wants_help or action in _OVER_SHEETS
-        return True
-
     def action_stop(self) -> None:
         """Stop what runs; with nothing running, the second press clears the box into history."""
         self._prompts.clear()
@@ -263,6 +247,14 @@ class ChatApp(ThemedApp):
     def action_run(self, line: str) -> None:
         """Do what a command does: most keys have one."""
         self._commands.run(line)
+
+    def action_page_up(self) -> None:
+        """Scroll the conversation up, wherever the focus is."""
+        self.transcript.action_page_up()
+
+    def action_page_down(self) -> None:
+        """Scroll the conversation down, wherever the focus is."""
+        self.transcript.action_page_down()
 
     # what commands ask of the window
 
@@ -296,23 +288,3 @@ class ChatApp(ThemedApp):
     def keep_draft(self) -> None:
         """Write the message box to disk now."""
         self._desk.keep()
-
-    # the rest of the keys
-
-    def action_redraw(self) -> None:
-        """Draw the screen anew."""
-        self.refresh(repaint=True, layout=True)
-        self.screen.refresh(repaint=True, layout=True)
-
-    def action_page_up(self) -> None:
-        """Scroll the conversation up, wherever the focus is."""
-        self.transcript.action_page_up()
-
-    def action_page_down(self) -> None:
-        """Scroll the conversation down, wherever the focus is."""
-        self.transcript.action_page_down()
-
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Our commands in the palette."""
-        del screen
-        return system_commands(self.action_run)

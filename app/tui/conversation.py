@@ -10,7 +10,6 @@ from app.attached import attach
 from app.live import LiveSettings
 from app.profile_menu import Switch
 from app.rates import TurnRates, rates_of
-from app.sessions.entries import MessageEntry
 from app.sessions.session import Session
 from app.sessions.store import SessionStore
 from app.slash import typed_text
@@ -23,6 +22,7 @@ from app.tui.pieces import Tone
 from app.tui.reading_ahead import ReadingAhead
 from app.tui.seat import Seat, SeatPhase, error_notice
 from app.tui.transcript import Transcript
+from app.tui.waiting import Waiting
 from app.tui.worker import EngineWorker
 from app.tui.worker_events import ReadAheadEnded, ReadAheadWent, WorkerEvent, merged
 from engine.errors import EngineError, RequestError
@@ -48,13 +48,11 @@ class Conversation:
         self._live = live
         self.recorder = recorder
         self._open = OpenSession(store, live, session)
-        self._refused = ""
-        self._is_urgent = False
         self._shows_again = False
         self.seat = Seat(worker, live, recorder)
         self.ahead = ReadingAhead(worker)
         self.answering = Answering(worker, self._page, live, clock, recorder)
-        self.queued = ""
+        self.waiting = Waiting()
 
     # how things are
 
@@ -111,66 +109,19 @@ class Conversation:
         if self.phase == "unloaded":
             self.seat.load_again()
         if self.phase == "loading" or self.is_busy:
-            if self.queued:
-                return False
-            self.queued = text
-            return True
-        self._ask(text)
+            return self.waiting.queue(text)
+        self.ask(text)
         return True
 
     def submit_now(self, text: str) -> bool:
         """Stop the answer in progress and send a message, or the queued one; False for neither."""
-        text = "\n".join(filter(None, (self.take_queued(), text)))
+        text = "\n".join(filter(None, (self.waiting.take_queued(), text)))
         if not text:
             return False
         if not self.is_busy:
             return self.submit(text)
-        self.queued, self._is_urgent = text, True
+        self.waiting.queue(text, is_urgent=True)
         return self.stop()
-
-    def take_queued(self) -> str:
-        """Take the queued message back."""
-        text, self.queued = self.queued, ""
-        return text
-
-    def take_refused(self) -> str:
-        """The message that the engine would not begin with, as it was typed."""
-        text, self._refused = self._refused, ""
-        return text
-
-    def write_anew(self, entry: MessageEntry, text: str) -> None:
-        """Put other words beside an earlier message, as a branch; only when `is_free`.
-
-        A message of the person is answered; behind an answer the person goes on.
-        """
-        before = self.session.leaf
-        if entry.role == "user":
-            self.go_to(entry.parent)
-            self._ask(text, before)
-        else:
-            self.session.add_message(entry.role, text, entry.reasoning, entry.parent)
-            self.show()
-
-    def answer_again(self, prompt_id: str, live: LiveSettings | None = None) -> None:
-        """Answer an earlier message once more, as a branch; only when `is_free`.
-
-        ``live`` are values for this one answer.
-        """
-        before = self.session.leaf
-        self.go_to(prompt_id)
-        self._start_answer(before, live=live)
-
-    def go_on(self) -> bool:
-        """Go on with the last answer; False without one to go on with. Only when `is_free`."""
-        session = self.session
-        last = session.messages.get(session.leaf)
-        if last is None or last.role != "assistant" or last.ended_itself:
-            return False
-        if not (last.content or last.reasoning):
-            self.answer_again(last.parent)
-        else:
-            self._start_answer(session.leaf, goes_on=True)
-        return True
 
     def go_to(self, leaf: str) -> None:
         """Show another branch, from the beginning to ``leaf``."""
@@ -233,8 +184,8 @@ class Conversation:
 
     def close(self) -> None:
         """Keep what has arrived of an answer in progress, and let go of the file."""
-        self._refused = self.answering.close(self._worker.drain()) or self._refused
-        if refused := self.take_refused():
+        self.waiting.refuse(self.answering.close(self._worker.drain()))
+        if refused := self.waiting.take_refused():
             self.session.draft = "\n".join(filter(None, (refused, self.session.draft)))
         self.session.close()
 
@@ -265,7 +216,7 @@ class Conversation:
         for notice in change.notices:
             self.notice(*notice)
         if change.is_back:
-            self._refused = typed_text(self.take_queued())
+            self.waiting.refuse_queued()
         elif self.info is not None:
             self._open.belong_to(self.info)
             self._send_queued()
@@ -274,14 +225,14 @@ class Conversation:
 
     def _end(self, ending: Ending) -> None:
         if ending.given_back is not None:
-            self._refused = ending.given_back
+            self.waiting.refuse(ending.given_back)
             self._page.take_back(self.session, self.info)
             self._show_figures()
         elif self._shows_again:
             self.show()
         self._shows_again = False
         self.tell_warnings()
-        was_stopped = ending.reason == "cancelled" and not self._is_urgent
+        was_stopped = ending.reason == "cancelled" and not self.waiting.is_urgent
         if not self.seat.begin_switch() and ending.reason != "error" and not was_stopped:
             self._send_queued()
         if ending.notice is not None:
@@ -289,20 +240,20 @@ class Conversation:
 
     # asking
 
-    def _ask(self, text: str, before: str | None = None) -> None:
+    def ask(self, text: str, before: str | None = None) -> None:
         """Send a message with the files that it names; one that does not read gives it back."""
         try:
             outgoing = attach(text)
         except RequestError as error:
-            self._refused = typed_text(text)
+            self.waiting.refuse(typed_text(text))
             self.tell_error(error)
             return
         before = self.session.leaf if before is None else before
         entry = self.session.add_message("user", outgoing.content, files=outgoing.files)
         self._page.show_prompt(self.session, entry)
-        self._start_answer(before, text)
+        self.start_answer(before, text)
 
-    def _start_answer(
+    def start_answer(
         self,
         before: str,
         asked: str = "",
@@ -317,9 +268,8 @@ class Conversation:
         self.tell_warnings()
 
     def _send_queued(self) -> None:
-        self._is_urgent = False
-        if text := self.take_queued():
-            self._ask(text)
+        if text := self.waiting.take_queued():
+            self.ask(text)
 
     # notices
 

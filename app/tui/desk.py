@@ -6,6 +6,7 @@ from app.sessions.entries import MessageEntry
 from app.sessions.history import PromptHistory
 from app.slash import Ran, message_text, typed_text
 from app.tui.attaching import Attaching
+from app.tui.branching import write_anew
 from app.tui.clock import Clock
 from app.tui.composer import Composer
 from app.tui.conversation import Conversation
@@ -30,7 +31,7 @@ class Desk:
         self._history = history
         self._hint = hint
         self.composer = Composer(history.entries, id="composer")
-        self.composer.has_queued = lambda: bool(chat.queued)
+        self.composer.has_queued = lambda: bool(chat.waiting.queued)
         self.composer.complete = complete
         self._attaching = Attaching(chat)
         self._drafts = DraftKeeper(clock)
@@ -52,7 +53,7 @@ class Desk:
         if ran == "message":
             self._hint(
                 "one message is queued already: Ctrl+Enter sends both now",
-                lambda: bool(self._chat.queued),
+                lambda: bool(self._chat.waiting.queued),
             )
 
     def rewrite(self, entry: MessageEntry) -> None:
@@ -77,7 +78,7 @@ class Desk:
 
     def take_queued(self, *, dropped: bool) -> None:
         """Bring the queued message back into the box, or drop it into the history."""
-        text = typed_text(self._chat.take_queued())
+        text = typed_text(self._chat.waiting.take_queued())
         if dropped:
             self._history.add(text)
             self._hint("the queued message is dropped; Up brings it back", lambda: True)
@@ -89,16 +90,16 @@ class Desk:
     def tick(self) -> None:
         """Take back what could not be sent, and keep what was not sent yet."""
         chat, box = self._chat, self.composer
-        if refused := chat.take_refused():
+        if refused := chat.waiting.take_refused():
             box.put_before(refused)
-        if chat.queued and chat.is_free and not box.text:
+        if chat.waiting.queued and chat.is_free and not box.text:
             # it waited for an answer that was stopped: sending it is for the person to say
-            box.put(typed_text(chat.take_queued()))
+            box.put(typed_text(chat.waiting.take_queued()))
         self._drafts.save(chat, box)
 
     def paint(self, width: int) -> None:
         """Say what is queued."""
-        preview = " ".join(self._chat.queued[: 4 * width].split())[: max(width - 64, 10)]
+        preview = " ".join(self._chat.waiting.queued[: 4 * width].split())[: max(width - 64, 10)]
         self.composer.show_note(f" queued: {preview} ({QUEUE_KEYS}) " if preview else "")
 
     def fit(self, num_rows: int) -> None:
@@ -136,7 +137,7 @@ class Desk:
             return
         self._history.add(text)
         self._rewriting.end()
-        self._chat.write_anew(entry, message_text(text) if entry.role == "user" else text)
+        write_anew(self._chat, entry, message_text(text) if entry.role == "user" else text)
 
     def _remember(self, text: str) -> None:
         problem = self._history.add(text)

@@ -28,14 +28,14 @@ class DraftKeeper:
 
     def save(self, chat: Conversation, composer: Composer, *, now: bool = False) -> None:
         """Write the draft if it is time."""
-        if chat.queued != self._queued:
-            self._queued = chat.queued
+        if chat.waiting.queued != self._queued:
+            self._queued = chat.waiting.queued
             self.touch()
         if not self._is_changed:
             return
         seconds = self._clock.seconds()
         is_quiet = seconds - self._last_change >= QUIET_SECONDS
         if now or is_quiet or seconds - self._first_change >= MOST_SECONDS:
-            waiting = typed_text(chat.queued) if chat.queued else ""
+            waiting = typed_text(chat.waiting.queued) if chat.waiting.queued else ""
             chat.session.draft = "\n".join(filter(None, (waiting, composer.full_text)))
             self._is_changed = False

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from app.live import LiveSettings, full_name
 from app.profile_menu import ProfileMenu
+from app.think import think
 from app.tui.conversation import Conversation
 from app.tui.screens.parameters import ROWS, ParameterScreen
 from app.tui.screens.profiles import ProfileScreen
@@ -84,9 +85,7 @@ class MenuCommands:
             self._changed()
 
     def _think(self, argument: str) -> None:
-        is_on = self._live.settings.chat.thinking
-        said = self._live.set("chat.thinking", argument or ("off" if is_on else "on"))
-        self._chat.notice("Settings", said)
+        self._chat.notice("Settings", think(self._live, argument, self._chat.info))
         self._changed()
 
     def _system(self, argument: str) -> None:

@@ -14,14 +14,14 @@ class PastedTexts:
     """The pastes of one message."""
 
     def __init__(self) -> None:
-        self._texts: dict[int, str] = {}
+        self._texts: dict[str, str] = {}
         self._num = 0
 
     def paste(self, text: str) -> str:
         """A sign for a long text; what nobody reads before it is sent names no file."""
         sign = self.shorten(text)
         if sign != text:
-            self._texts[self._num] = as_words(text)
+            self._texts[str(self._num)] = as_words(text)
         return sign
 
     def shorten(self, text: str) -> str:
@@ -30,10 +30,10 @@ class PastedTexts:
         if num_lines < MIN_LINES and len(text) < MIN_CHARACTERS:
             return text
         self._num += 1
-        self._texts[self._num] = text
+        self._texts[str(self._num)] = text
         size = size_text(len(text.encode("utf-8", "replace")))
         return f"[pasted text #{self._num}: {num_lines} line{'s' * (num_lines > 1)}, {size}]"
 
     def expand(self, text: str) -> str:
         """The message with every sign exchanged for its text."""
-        return _SIGN.sub(lambda sign: self._texts.get(int(sign[1]), sign[0]), text)
+        return _SIGN.sub(lambda sign: self._texts.get(sign[1], sign[0]), text)

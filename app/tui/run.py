@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from app.live import LiveSettings
 from app.opening import Opener
+from app.own_command import own_command
 from app.profile_menu import ProfileMenu
 from app.report import FAILED, OK, say
 from app.sessions.history import PromptHistory
@@ -111,7 +112,7 @@ def farewell(session: Session) -> str:
         f"{session.title}\n"
         f"  {answers}\n"
         f"  {session.path}\n"
-        f"  go on with: qwen38 chat --resume {session.id}\n"
+        f"  go on with: {own_command()} chat --resume {session.id}\n"
     )
 
 

@@ -39,7 +39,7 @@ def _left(chat: Conversation, seconds: float, look: Look) -> list[Part]:
             parts += _reading_parts(chat.ahead.progress, look)
         case "idle" | "unloaded":
             pass
-    if chat.queued:
+    if chat.waiting.queued:
         parts.append(Part("1 message queued", look.notice, 7))
     return parts
 

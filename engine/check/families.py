@@ -19,8 +19,12 @@ class RedKernelError(EngineError):
     title = "Check"
 
 
-def choose_families(names: Sequence[str] | None) -> tuple[Family, ...]:
+def choose_families(names: Sequence[str] | None, beside: Sequence[str] = ()) -> tuple[Family, ...]:
     """Load families by name, each once; all of them for None.
+
+    Args:
+        names: what a person wrote.
+        beside: what they might have meant that is none, and could have been written.
 
     Raises:
         RequestError: there is no family of that name.
@@ -28,7 +32,7 @@ def choose_families(names: Sequence[str] | None) -> tuple[Family, ...]:
     for name in names or ():
         if name not in FAMILY_MODULES:
             raise RequestError(
-                f"There is no kernel family '{name}'.", nearest(name, FAMILY_MODULES)
+                f"There is no kernel family '{name}'.", nearest(name, [*FAMILY_MODULES, *beside])
             )
     return load_families(dict.fromkeys(names) if names else None)
 

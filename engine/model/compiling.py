@@ -10,6 +10,7 @@ from typing import cast
 
 from engine.model.packed import Member, Packed
 from kernels.linear.ahead import Variant, compile_ahead
+from kernels.linear.skinny import takes_operands
 from kernels.linear.skinny_launch import SILU_PAIR, STORE
 from kernels.linear.tile import SkinnyProblem
 from kernels.linear.weight import format_name, num_outputs, padded_inputs
@@ -59,10 +60,13 @@ def _variants_of(
     weight = part.weight
     size = (num_outputs(weight), padded_inputs(weight), format_name(weight))
     for rows in row_counts:
-        for count, tile in part.tiles.launches(rows):
-            problem = SkinnyProblem(*size, rows=count)
-            yield Variant(tile, problem, STORE, writes_logits, part.overlap)
-        if part.pair_tiles is not None:
-            for count, tile in part.pair_tiles.launches(rows):
-                problem = SkinnyProblem(*size, rows=count, paired=True)
-                yield Variant(tile, problem, SILU_PAIR, fp32_out=False, overlap=part.overlap)
+        # the heads' rows, and those of some others, come as they are
+        takes = not writes_logits and takes_operands(weight, part.tiles, rows)
+        for prepared in (False, True) if takes else (False,):
+            for count, tile in part.tiles.launches(rows):
+                problem = SkinnyProblem(*size, rows=count)
+                yield Variant(tile, problem, STORE, writes_logits, part.overlap, prepared)
+            if part.pair_tiles is not None and part.gates(rows):
+                for count, tile in part.pair_tiles.launches(rows):
+                    problem = SkinnyProblem(*size, rows=count, paired=True)
+                    yield Variant(tile, problem, SILU_PAIR, False, part.overlap, prepared)

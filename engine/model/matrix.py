@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from engine.model.packed import Member, Packed
+from kernels.common.operands import Operands
 from kernels.linear.reference import (
     e4m3_row_dequantise,
     fp8_block_dequantise,
@@ -95,26 +96,36 @@ def expanded(matrix: Matrix) -> torch.Tensor:
     return matrix if isinstance(matrix, torch.Tensor) else matrix.expand()
 
 
-def product(x: torch.Tensor, matrix: Matrix) -> torch.Tensor:
+def operands_for(matrix: Matrix, num_rows: int) -> Operands | None:
+    """Places to write the rows of a product as operands too, where it is faster for it."""
+    whole = matrix.whole if isinstance(matrix, Member) else matrix
+    return whole.operands_for(num_rows) if isinstance(whole, Packed) else None
+
+
+def product(x: torch.Tensor, matrix: Matrix, operands: Operands | None = None) -> torch.Tensor:
     """Multiply rows by a matrix in whatever format it is held.
 
     Args:
         x: bf16 [T, K].
         matrix: [N, K]; a stored format is expanded for this one product.
+        operands: x as the kernel before has written it into `operands_for` the matrix.
 
     Returns:
         bf16 [T, N]; rows are contiguous, of a member with the stride of the whole product.
     """
-    (out,) = products(x, matrix)
+    (out,) = products(x, matrix, operands=operands)
     return out
 
 
-def products(x: torch.Tensor, *matrices: Matrix) -> tuple[torch.Tensor, ...]:
+def products(
+    x: torch.Tensor, *matrices: Matrix, operands: Operands | None = None
+) -> tuple[torch.Tensor, ...]:
     """Multiply rows by several matrices; those that share a packed weight read it once.
 
     Args:
         x: bf16 [T, K].
         matrices: [N, K] each, held in any way.
+        operands: x as the kernel before has written it into `operands_for` one of them.
 
     Returns:
         bf16 [T, N] for each matrix in order, as `product` returns it.
@@ -125,9 +136,11 @@ def products(x: torch.Tensor, *matrices: Matrix) -> tuple[torch.Tensor, ...]:
         if isinstance(matrix, Member):
             key = id(matrix.whole)
             if key not in wholes:
-                wholes[key] = matrix.whole.product(x)
+                wholes[key] = matrix.whole.product(x, operands)
             found.append(wholes[key][:, matrix.rows])
-        elif isinstance(matrix, Packed | Identity):
+        elif isinstance(matrix, Packed):
+            found.append(matrix.product(x, operands))
+        elif isinstance(matrix, Identity):
             found.append(matrix.product(x))
         else:
             found.append(linear_reference(x, expanded(matrix)))

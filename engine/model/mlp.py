@@ -2,21 +2,29 @@
 
 import torch
 
-from engine.model.matrix import product, products
+from engine.model.matrix import operands_for, product, products
 from engine.model.packed import Member
 from engine.model.weights import MlpWeights
-from kernels.common.round import MAX_ROWS
+from kernels.common.operands import Operands
 from kernels.linear.silu_mul import silu_mul
 
 
-def feed_forward(x: torch.Tensor, weights: MlpWeights, *, overlap: bool = False) -> torch.Tensor:
-    """Run the layer over normed rows: bf16 [T, D] -> bf16 [T, D]."""
-    return product(_gated(x, weights, overlap=overlap), weights.down)
+def feed_forward(
+    x: torch.Tensor,
+    weights: MlpWeights,
+    *,
+    overlap: bool = False,
+    operands: Operands | None = None,
+) -> torch.Tensor:
+    """Run the layer over normed rows: bf16 [T, D] -> bf16 [T, D].
 
-
-def _gated(x: torch.Tensor, weights: MlpWeights, *, overlap: bool) -> torch.Tensor:
+    ``operands`` are x as the norm has written it into `operands_for` the gate.
+    """
+    ready = operands_for(weights.down, x.shape[0])
     pair = weights.gate.whole if isinstance(weights.gate, Member) else None
-    if pair is not None and pair.pair_tiles is not None and x.shape[0] <= MAX_ROWS:
-        return pair.gated(x)
-    gate, up = products(x, weights.gate, weights.up)
-    return silu_mul(gate, up, overlap=overlap)
+    if pair is not None and pair.gates(x.shape[0]):
+        fed = pair.gated(x, operands, ready)
+    else:
+        gate, up = products(x, weights.gate, weights.up, operands=operands)
+        fed = silu_mul(gate, up, overlap=overlap, operands=ready)
+    return product(fed, weights.down, operands=ready)

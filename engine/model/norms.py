@@ -10,6 +10,7 @@ import torch
 
 from engine.tune.tiles import read_table
 from kernels import norm
+from kernels.common.operands import Operands
 from kernels.norm.tile import NormTile, lookup
 
 
@@ -20,9 +21,11 @@ def rms_norm(
     *,
     overlap: bool = False,
     out: torch.Tensor | None = None,
+    operands: Operands | None = None,
 ) -> torch.Tensor:
     """Normalise rows, bf16 [T, D], and scale them by 1 + weight."""
-    return norm.rms_norm(x, weight, eps, tile=_tile("rms_norm", x), overlap=overlap, out=out)
+    tile = _tile("rms_norm", x)
+    return norm.rms_norm(x, weight, eps, tile=tile, overlap=overlap, out=out, operands=operands)
 
 
 def add_rms_norm(
@@ -33,10 +36,13 @@ def add_rms_norm(
     *,
     overlap: bool = False,
     out: torch.Tensor | None = None,
+    operands: Operands | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Add to the residual stream, bf16 [T, D]; return the norm of the sum, and the sum."""
     tile = _tile("add_rms_norm", x)
-    return norm.add_rms_norm(x, residual, weight, eps, tile=tile, overlap=overlap, out=out)
+    return norm.add_rms_norm(
+        x, residual, weight, eps, tile=tile, overlap=overlap, out=out, operands=operands
+    )
 
 
 def gated_rms_norm(
@@ -46,10 +52,11 @@ def gated_rms_norm(
     eps: float,
     *,
     overlap: bool = False,
+    operands: Operands | None = None,
 ) -> torch.Tensor:
     """Normalise each head's row, bf16 [T, H, D], scale it by weight and gate it by SiLU."""
     tile = _tile("gated_rms_norm", x)
-    return norm.gated_rms_norm(x, gate, weight, eps, tile=tile, overlap=overlap)
+    return norm.gated_rms_norm(x, gate, weight, eps, tile=tile, overlap=overlap, operands=operands)
 
 
 def _tile(op: str, x: torch.Tensor) -> NormTile | None:

@@ -11,6 +11,7 @@ from typing import Literal
 
 import torch
 
+from kernels.common.operands import Operands
 from kernels.common.round import MAX_ROWS
 from kernels.linear import middle_tile, prefill_fp8
 from kernels.linear.expand import expanded_linear
@@ -19,7 +20,7 @@ from kernels.linear.middle import middle_linear
 from kernels.linear.middle_tile import MiddleTile
 from kernels.linear.prefill_fp8 import fp8_prefill_linear
 from kernels.linear.reference import dequantise
-from kernels.linear.skinny import skinny_linear
+from kernels.linear.skinny import operands_for, order_of, skinny_linear
 from kernels.linear.tile import SkinnyTiles
 from kernels.linear.weight import (
     Nvfp4Weight,
@@ -28,6 +29,10 @@ from kernels.linear.weight import (
     num_outputs,
     padded_inputs,
 )
+
+PAIRED_TO = 16
+"""Rows up to which gate and up end in one output where they may. The sums of more, of two tiles
+side by side, leave a block too little room for weights on their way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +127,22 @@ class Packed:
     pair_tiles: SkinnyTiles | None = None
     fp8_from: int | None = None
 
-    def product(self, x: torch.Tensor) -> torch.Tensor:
-        """Multiply rows: bf16 [T, K] -> bf16 [T, N], the kernel as `way_of` says."""
+    def operands_for(self, num_rows: int) -> Operands | None:
+        """Places to write rows as operands too, where so many are multiplied faster for it."""
+        return operands_for(self.weight, self.tiles, num_rows)
+
+    def product(self, x: torch.Tensor, operands: Operands | None = None) -> torch.Tensor:
+        """Multiply rows: bf16 [T, K] -> bf16 [T, N], the kernel as `way_of` says.
+
+        ``operands`` are x for some weight of its readers; another order than this one's is left.
+        """
         num_rows = x.shape[0]
         if num_rows <= MAX_ROWS:
-            return skinny_linear(x, self.weight, tiles=self.tiles, overlap=self.overlap)
+            fits = operands is not None and operands.order == order_of(self.weight)
+            return skinny_linear(
+                x, self.weight, tiles=self.tiles, overlap=self.overlap,
+                operands=operands if fits else None,
+            )  # fmt: skip
         kernel = way_of(num_rows, self.crossovers, self.fp8_from).kernel
         if kernel == "middle":
             return middle_linear(x, self.weight, tile=_middle_tile(self.weight, x))
@@ -146,11 +162,24 @@ class Packed:
             out = torch.empty(size, dtype=torch.float32, device=x.device)
         return self._sliced(x, out)
 
-    def gated(self, x: torch.Tensor) -> torch.Tensor:
-        """Compute silu(gate) * up of 1 to 32 rows in the kernel, rounded as if apart."""
+    def gates(self, num_rows: int) -> bool:
+        """Say whether gate and up of so many rows end in one output."""
+        return self.pair_tiles is not None and num_rows <= PAIRED_TO
+
+    def gated(
+        self,
+        x: torch.Tensor,
+        operands: Operands | None = None,
+        ready: Operands | None = None,
+    ) -> torch.Tensor:
+        """Compute silu(gate) * up of rows that it `gates`, rounded as if apart.
+
+        ``operands`` are x for this weight; ``ready`` are written with the result.
+        """
         return skinny_linear(
-            x, self.weight, tiles=self.pair_tiles, paired=True, overlap=self.overlap
-        )
+            x, self.weight, tiles=self.pair_tiles, paired=True, overlap=self.overlap,
+            operands=operands, ready=ready,
+        )  # fmt: skip
 
     def expand(self) -> torch.Tensor:
         """The values, bf16 [N, K]."""

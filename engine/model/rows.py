@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from engine.model.config import ModelConfig
-from engine.model.matrix import product, products
+from engine.model.matrix import Matrix, operands_for, product, products
 from engine.model.mlp import feed_forward
 from engine.model.norms import add_rms_norm, gated_rms_norm, rms_norm
 from engine.model.packed import Member
@@ -18,6 +18,7 @@ from engine.model.taps import Taps
 from engine.model.weights import AttentionWeights, DeltaWeights, ModelWeights
 from kernels.attention.prep import attention_prep
 from kernels.attention.verify import attention_verify
+from kernels.common.operands import STEP, Operands
 from kernels.conv.arguments import GateInputs
 from kernels.conv.op import conv_gates
 from kernels.delta.gate import GATED_FROM, OutputGate
@@ -74,41 +75,55 @@ def run_rows(
     # never overlapped: the kernels behind it read states, tables and scalars early
     embed(ids, weights.embedding, out=stream)
     layers = weights.layers
-    following = [layer.input_norm for layer in layers[1:]]
-    normed = rms_norm(stream, layers[0].input_norm, eps, overlap=overlap)
+    ready = operands_for(_first_matrix(layers[0].mixer), shape.num_rows)
+    normed = rms_norm(stream, layers[0].input_norm, eps, overlap=overlap, operands=ready)
     num_delta = num_attention = 0
     for index, layer in enumerate(layers):
         if isinstance(layer.mixer, AttentionWeights):
-            mixed = _attend(normed, layer.mixer, config, tables, state, num_attention, shape)
+            mixed = _attend(normed, ready, layer.mixer, config, tables, state, num_attention, shape)
             num_attention += 1
         else:
-            mixed = _walk(normed, layer.mixer, config, state, num_delta, shape)
+            mixed = _walk(normed, ready, layer.mixer, config, state, num_delta, shape)
             num_delta += 1
-        normed, stream = add_rms_norm(mixed, stream, layer.post_norm, eps, overlap=overlap)
-        fed = feed_forward(normed, layer.mlp, overlap=overlap)
-        if index < len(following):
-            normed, stream = add_rms_norm(fed, stream, following[index], eps, overlap=overlap)
+        ready = operands_for(layer.mlp.gate, shape.num_rows)
+        normed, stream = add_rms_norm(
+            mixed, stream, layer.post_norm, eps, overlap=overlap, operands=ready
+        )
+        fed = feed_forward(normed, layer.mlp, overlap=overlap, operands=ready)
+        if index + 1 < len(layers):
+            following = layers[index + 1]
+            ready = operands_for(_first_matrix(following.mixer), shape.num_rows)
+            normed, stream = add_rms_norm(
+                fed, stream, following.input_norm, eps, overlap=overlap, operands=ready
+            )
         else:
             _, stream = add_rms_norm(fed, stream, weights.norm, eps, overlap=overlap, out=hidden)
         if taps is not None:
             taps.write(index, stream)
 
 
+def _first_matrix(mixer: AttentionWeights | DeltaWeights) -> Matrix:
+    """The matrix that reads a layer's normed rows first."""
+    return mixer.q if isinstance(mixer, AttentionWeights) else mixer.qkv
+
+
 def _walk(
     x: torch.Tensor,
+    operands: Operands | None,
     weights: DeltaWeights,
     config: ModelConfig,
     state: RoundState,
     index: int,
     shape: RowsShape,
 ) -> torch.Tensor:
-    """Run a gated delta layer over normed rows: bf16 [T, D] -> bf16 [T, D]."""
+    """Run a gated delta layer over normed rows, which may come as operands too: bf16 [T, D]."""
     inputs, tree, record = state.inputs, state.inputs.tree, state.record.layer(index)
     num_rows, heads, width = x.shape[0], config.num_value_heads, config.value_head_dim
     pending = inputs.parity, inputs.num_pending, inputs.pending_rows
-    raw, z = products(x, weights.qkv, weights.z)
+    raw, z = products(x, weights.qkv, weights.z, operands=operands)
     plain = plain_gates(weights)
-    gate = OutputGate(z.view(num_rows, -1, width), weights.norm, config.rms_norm_eps)
+    ready = operands_for(weights.out, num_rows) if width % STEP == 0 else None
+    gate = OutputGate(z.view(num_rows, -1, width), weights.norm, config.rms_norm_eps, ready)
     out = x.new_empty((num_rows, heads, width))
     if plain is not None and takes(num_rows, config.key_head_dim, width, x.shape[1]):
         mixer_rows(
@@ -131,8 +146,10 @@ def _walk(
             out=out, gate=gate if num_rows >= GATED_FROM else None, overlap=shape.overlap,
         )  # fmt: skip
     if num_rows < GATED_FROM:
-        out = gated_rms_norm(out, gate.z, gate.weight, gate.eps, overlap=shape.overlap)
-    return product(out.view(num_rows, -1), weights.out)
+        out = gated_rms_norm(
+            out, gate.z, gate.weight, gate.eps, overlap=shape.overlap, operands=ready
+        )
+    return product(out.view(num_rows, -1), weights.out, ready)
 
 
 def delta_products(
@@ -166,6 +183,7 @@ def plain_gates(weights: DeltaWeights) -> torch.Tensor | None:
 
 def _attend(
     x: torch.Tensor,
+    operands: Operands | None,
     weights: AttentionWeights,
     config: ModelConfig,
     tables: tuple[torch.Tensor, torch.Tensor],
@@ -173,10 +191,10 @@ def _attend(
     index: int,
     shape: RowsShape,
 ) -> torch.Tensor:
-    """Run an attention layer over normed rows: bf16 [T, D] -> bf16 [T, D]."""
+    """Run an attention layer over normed rows, which may come as operands too: bf16 [T, D]."""
     inputs, tree, width = state.inputs, state.inputs.tree, config.head_dim
     store = state.kv.layer(index)
-    both, key, value = products(x, weights.q, weights.k, weights.v)
+    both, key, value = products(x, weights.q, weights.k, weights.v, operands=operands)
     query = x.new_empty((x.shape[0], config.num_heads, width))
     attention_prep(
         both, key, value, weights.q_norm, weights.k_norm, *tables, inputs.start, tree.depths,

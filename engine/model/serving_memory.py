@@ -24,6 +24,7 @@ from engine.model.rope import BLOCK_TOKENS
 from engine.types import KvFormat
 from kernels.attention.chunks import num_chunks as num_context_chunks
 from kernels.common.logit_rows import num_chunks, num_groups
+from kernels.common.operands import PART
 from kernels.common.round import MAX_ROWS
 from kernels.common.tree import TREE_SIZE
 from kernels.sample.accept import MAX_STOP_IDS, RESULT_SIZE
@@ -103,7 +104,8 @@ def passing_bytes(
         # once beside the graphs, where all is launched before it is captured, and once in them
         passing["prefill"] *= 2
         passing["widening"] = workspace_bytes(config)
-        rounds = MAX_ROWS * _row_bytes(config) + _partials_bytes(config, max_tokens)
+        rounds = MAX_ROWS * (_row_bytes(config) + _operand_bytes(config))
+        rounds += _partials_bytes(config, max_tokens)
         named = (graphs or GraphClasses()).within(max_tokens)
         num_layers = (named.num_graphs + MAX_LATER_GRAPHS) * config.num_layers
         passing["graphs"] = 2 * rounds + num_layers * GRAPH_LAYER_BYTES
@@ -172,6 +174,15 @@ def _row_bytes(config: ModelConfig) -> int:
     chunked = 2 * 2 * 2 * 64 * config.num_value_heads + 2 * 2 * config.key_dim
     attended = 2 * 4 * config.query_dim + 4 * 2 * config.kv_dim
     return stream + max(fed, delta + chunked, attended)
+
+
+def _operand_bytes(config: ModelConfig) -> int:
+    """A round's row as operands of the products behind norms and behind silu(gate) * up.
+
+    They are fp16, with a magnitude of 16 bits for each 16 inputs (`kernels.common.operands`).
+    """
+    width = config.hidden_size + config.intermediate_size
+    return 2 * width + 2 * width // PART
 
 
 def _partials_bytes(config: ModelConfig, max_tokens: int) -> int:

@@ -1,6 +1,7 @@
 """Read what is added to logits: ``ID:NUMBER`` between commas."""
 
 from engine.errors import SettingsError
+from engine.settings.numbers import real_number, whole_number
 
 
 def parse_bias(text: str) -> tuple[tuple[int, float], ...]:
@@ -13,7 +14,7 @@ def parse_bias(text: str) -> tuple[tuple[int, float], ...]:
     for one in filter(None, (part.strip() for part in text.split(","))):
         token, _, number = one.partition(":")
         try:
-            token_id, bias = int(token), float(number)
+            token_id, bias = whole_number(token), real_number(number)
         except ValueError:
             raise SettingsError(
                 f"'sampling.logit_bias' holds '{one}', expected ID:NUMBER.",

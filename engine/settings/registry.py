@@ -4,7 +4,6 @@ A setting is a field of a frozen section dataclass, made by ``setting(...)``. Th
 a second declaration of a name, an unknown name and an unreadable value, each with a sentence.
 """
 
-import math
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from engine.errors import SettingsError, did_you_mean
 from engine.settings.environment import PREFIX
+from engine.settings.numbers import real_number, whole_number
 
 When = Literal["start", "session", "live"]
 
@@ -183,22 +183,7 @@ def _read_bool(raw: object) -> bool:
 def _read_int(raw: object) -> int:
     if isinstance(raw, bool):
         raise ValueError(raw)
-    return int(_plain_digits(raw))
-
-
-def _read_float(raw: object) -> float:
-    value = float(_plain_digits(raw))
-    if math.isnan(value):  # NaN is inside no bounds
-        raise ValueError(raw)
-    return value
-
-
-def _plain_digits(raw: object) -> str:
-    """A number as text; Python would take digits of any script, and underscores."""
-    text = str(raw)
-    if not text.isascii() or "_" in text:
-        raise ValueError(raw)
-    return text
+    return whole_number(str(raw))
 
 
 def _read_text(raw: object) -> str:
@@ -221,7 +206,7 @@ _BOOLEANS = {
 _READERS: dict[Any, Callable[[object], object]] = {
     bool: _read_bool,
     int: _read_int,
-    float: _read_float,
+    float: lambda raw: real_number(str(raw)),
     str: _read_text,
     Path: _read_path,
 }

@@ -36,10 +36,16 @@ def read_ahead(
 
     What was read stays read, whether it was all or not.
 
+    Yields:
+        What there is to read, at once, and progress after each piece.
+
     Raises:
         EngineError: the device or the model failed; the state is given up then.
     """
+    num_held, num_total = len(memory.ids), len(reading.ids)
     try:
+        if num_held < num_total:
+            yield PromptProgressed(num_held, num_total, num_held, 0.0)
         yield from read_prompt(machine.model, memory, reading.ids, stop, reading.recorded)
     except GeneratorExit:
         raise  # closed between two pieces, where memory is whole

@@ -18,7 +18,7 @@ from engine.text.template import ChatTemplate, Thinking
 from engine.text.transcript import Prompt, Transcript
 from engine.turn.ahead import common_beginning, next_requests, read_ahead
 from engine.turn.check_request import check_prompt, check_request
-from engine.turn.machine import Machine
+from engine.turn.machine import Machine, Reading
 from engine.turn.memory import Memory
 from engine.turn.reading import Past, last_read, read_how
 from engine.turn.release import give_back_memory
@@ -178,9 +178,7 @@ class LocalEngine:
         past = last_read(request) if request.exact_resume else None
         prompt = self._prompt(request, thinking, past)
         _check(prompt.ids, machine)
-        reading, told = read_how(
-            memory, prompt.ids, past, self._info.computes_as, self._goes_on(request)
-        )
+        reading, told = self._read_how(memory, prompt.ids, past, request)
         notices = (told, self._on_shape(drafter, request.draft_shape))
         num_draft_tokens = num_proposals(
             drafter, request.num_draft_tokens, self._drafting.max_tokens
@@ -214,7 +212,7 @@ class LocalEngine:
             # where the next turn began to read, had the conversation never stopped
             ids = ids[: past.num_recorded(ids)] or ids
         _check(ids, machine)
-        reading, told = read_how(memory, ids, past, self._info.computes_as, self._goes_on(request))
+        reading, told = self._read_how(memory, ids, past, request)
         if told:
             yield NoticeRaised(told)
         with closing(read_ahead(machine, memory, reading, stop)) as pieces:
@@ -242,10 +240,16 @@ class LocalEngine:
             self._transcript.recall(past.prompt_ids, past.token_ids, render)
         return self._transcript.prompt(request.messages, thinking)
 
-    def _goes_on(self, request: Request) -> bool:
-        """Whether a request is the last conversation and more."""
+    def _read_how(
+        self, memory: Memory, ids: tuple[int, ...], past: Past | None, request: Request
+    ) -> tuple[Reading, str]:
+        """How the ids of a request are read, and what a person should know of it."""
         said = self._said
-        return bool(said) and request.messages[: len(said)] == said
+        return read_how(
+            memory, ids, past, self._info.computes_as,
+            goes_on=bool(said) and request.messages[: len(said)] == said,
+            is_new=all(one.role != "assistant" for one in request.messages),
+        )  # fmt: skip
 
     def _remember(self, prompt: Prompt, turn: Turn, request: Request, thinking: Thinking) -> None:
         """Note in the transcript what was generated."""

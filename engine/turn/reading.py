@@ -62,7 +62,13 @@ def last_read(request: Request) -> Past | None:
 
 
 def read_how(
-    memory: Memory, ids: tuple[int, ...], past: Past | None, arithmetic: str, goes_on: bool
+    memory: Memory,
+    ids: tuple[int, ...],
+    past: Past | None,
+    arithmetic: str,
+    *,
+    goes_on: bool,
+    is_new: bool,
 ) -> tuple[Reading, str]:
     """Let memory keep what it can of a prompt, and say how the rest is read.
 
@@ -72,6 +78,7 @@ def read_how(
         past: how its conversation was computed once, where that is known.
         arithmetic: of this engine, and its weights.
         goes_on: the prompt is the conversation that was held, and more.
+        is_new: no answer stands in the prompt, so that nobody waits for what was said before.
 
     Returns:
         How to read, and what a person should know of it; mostly empty.
@@ -96,7 +103,7 @@ def read_how(
     num_reread = max(0, num_known - num_kept)
     if must_repeat:
         return Reading(ids, ranges, num_reread), _repeated(ranges, num_kept)
-    told = _read_again(kept, num_reread, len(ids), goes_on=goes_on)
+    told = _read_again(kept, num_reread, len(ids), goes_on=goes_on, is_new=is_new)
     if num_recorded > num_kept and not is_ours:
         told = (
             f"The conversation is read again, {num_reread} tokens: it was computed with another "
@@ -118,14 +125,14 @@ def _repeated(ranges: Sequence[RangeRecord], num_kept: int) -> str:
     )
 
 
-def _read_again(kept: Kept, num_reread: int, num_ids: int, *, goes_on: bool) -> str:
+def _read_again(kept: Kept, num_reread: int, num_ids: int, *, goes_on: bool, is_new: bool) -> str:
     """What to say when tokens are read again; nothing for few of an edited text."""
     if goes_on and num_reread:
         return (
             f"The template writes earlier messages in another way now: {num_reread} tokens are "
             "read again."
         )
-    if kept.held and not kept.reused:
+    if kept.held and not kept.reused and not is_new:
         return (
             "The conversation does not go on from the one that is held: "
             f"all {num_ids} tokens are read again."

@@ -7,8 +7,8 @@ import torch
 from kernels.attention.kv_codes import KV_DTYPES
 from kernels.attention.verify_launch import load
 from kernels.attention.verify_tile import HEAD_DIM
+from kernels.common.cuda_kernel import Launch
 from kernels.common.expect import Axes
-from kernels.common.nvrtc import Launch
 from kernels.common.round import MAX_ROWS
 
 INT32 = (torch.int32,)

@@ -20,7 +20,7 @@ from kernels.attention.verify_tile import (
     row_groups,
 )
 from kernels.common import nvrtc
-from kernels.common.nvrtc import CudaKernel, Launch, TensorMap
+from kernels.common.cuda_kernel import CudaKernel, Launch, TensorMap
 
 COMBINE_THREADS, STRANDS = 512, 8
 BOX_BYTES = 128

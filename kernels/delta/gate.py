@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional
 
 from kernels.common.expect import Axes
+from kernels.common.operands import Operands
 from kernels.delta.tile import MAX_GATED_DIM, VALUE_STRIDE
 
 GATED_FROM = 4
@@ -26,6 +27,8 @@ class OutputGate:
         z: bf16 [T, H, E], heads contiguous, any row stride of whole 16 bytes.
         weight: bf16 or fp32 [E], contiguous.
         eps: added to the mean square.
+        operands: of rows of H E inputs, E a multiple of 128: written with the result as the product
+            behind takes it; None where it does not.
 
     Numerics:
         fp32; squares summed by a tree of neighbours, square root and divisions correctly rounded.
@@ -39,6 +42,7 @@ class OutputGate:
     z: torch.Tensor
     weight: torch.Tensor
     eps: float
+    operands: Operands | None = None
 
 
 def gate_reference(
@@ -69,6 +73,8 @@ def expect_gate(axes: Axes, name: str, gate: OutputGate, q: torch.Tensor) -> Non
     weights = (torch.bfloat16, torch.float32)
     axes.tensor("gate.weight", gate.weight, ("E",), weights, "pass the norm weight of a head")
     axes.same_device(**{"q": q, "gate.z": gate.z, "gate.weight": gate.weight})
+    if gate.operands is not None:
+        gate.operands.expect_heads(name, gate.z)
     if axes["E"] > MAX_GATED_DIM:
         raise ValueError(
             f"{name}: heads of E = {axes['E']} values came with a gate, which takes up to "

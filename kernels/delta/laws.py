@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
@@ -9,6 +10,8 @@ from kernels.common import exact_torch
 from kernels.common.capture import capture
 from kernels.common.compare import different_bits
 from kernels.common.family import Law
+from kernels.common.operands import Operands
+from kernels.common.operands_law import wrong_operands
 from kernels.common.round import MAX_ROWS
 from kernels.common.tree import TreePlan, depth_first, plan_chain, plan_tree
 from kernels.delta.gate import OutputGate, gate_reference
@@ -187,6 +190,33 @@ def _gate_differs(device: str) -> str | None:
     return None
 
 
+def _gate_operands_differ(device: str) -> str | None:
+    """Compare the operands that a gated walk writes with those of its outputs."""
+    sizes = Sizes(16, 48) if device == "cuda" else Sizes(1, 3, 32, 128)
+    generator = torch.Generator().manual_seed(21)
+    for num_rows in (4, 5, 16, 32):
+        layer = Layer(sizes, device)
+        tokens = Tokens.draw(num_rows, sizes, device, generator)
+        gate = draw_gate(num_rows, sizes, device, generator)
+        layer.load(bush(num_rows))
+        layer.write(tokens)
+
+        def write(
+            operands: Operands,
+            layer: Layer = layer,
+            gate: OutputGate = gate,
+            tokens: Tokens = tokens,
+        ) -> torch.Tensor:
+            apart = layer.copy()
+            apart.load(bush(len(tokens.v)))
+            ready = replace(gate, operands=operands)
+            return apart.walk(tokens, gate=ready).flatten(1)
+
+        if fault := wrong_operands(write, num_rows, sizes.heads * sizes.value_dim, device):
+            return f"{num_rows} rows: {fault}"
+    return None
+
+
 def _overlap_differs(device: str) -> str | None:
     """Compare two walks, the second of the first's outputs, with overlap, in a graph and out."""
     first, tokens = _played(device)
@@ -251,5 +281,6 @@ LAWS = (
     Law("a NaN stays in its column and behind its row", _nan_spreads),
     Law("overlap changes no bit, in a graph or out", _overlap_differs, cuda_only=True),
     Law("a gated walk is a walk and its gate", _gate_differs, cuda_only=True),
+    Law("a gate's operands are those of its results", _gate_operands_differ),
     Law("one graph serves every tree, half and commit", _graph_differs, cuda_only=True),
 )

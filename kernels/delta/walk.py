@@ -102,10 +102,13 @@ def delta_walk(
             "call delta_prefill for more"
         )
     if not q.is_cuda:
-        return delta_walk_reference(
+        delta_walk_reference(
             q, v, beta, state, record, parity, num_pending, pending_rows, saves, restores,
             out=out, gate=gate,
         )  # fmt: skip
+        if gate is not None and gate.operands is not None:
+            gate.operands.fill(out.flatten(1))
+        return out
     expect_tile(name, axes)
     pending = (parity, num_pending, pending_rows)
     launch_walk(q, v, beta, state, record, pending, (saves, restores), out, gate, overlap=overlap)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "../common/exact.cuh"
+#include "../common/operands.cuh"
 #include "walk_ring.cuh"
 
 constexpr int CLUSTER = TILES / WARPS;  // blocks of a head; where it is one, none is launched as a cluster
@@ -19,6 +20,7 @@ struct Gate {
   long long z_stride;
   int wide_weight;  // fp32: its product is not rounded
   float eps;
+  NextOperands next;  // of the results, rows of H E inputs
 };
 
 // What a warp holds of its head's rows.
@@ -125,6 +127,23 @@ __device__ __forceinline__ void load_weight(float (&weight)[COLUMNS], const Gate
                                  : __bfloat162float(static_cast<const __nv_bfloat16*>(gate.weight)[at.column + c]);
 }
 
+// Write a lane's results of a row as operands too. The lanes that have 8 columns find their largest.
+__device__ __forceinline__ void write_operands(const NextOperands& next, const Halves& x, int row, int input, bool known) {
+  static_assert(COLUMNS <= 8 && 8 % COLUMNS == 0, "8 columns are those of several lanes");
+  unsigned most = 0;
+  if (known) {
+    __half* const place = operand_place(next, row, input);
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) {
+      place[c] = operand_of(x.at[c]);
+      most = max(most, magnitude(x.at[c]));
+    }
+  }
+#pragma unroll
+  for (int apart = 1; apart < 8 / COLUMNS; apart *= 2) most = max(most, __shfl_xor_sync(ALL, most, apart));
+  if (known && input % 8 == 0) tell_largest(next, row, input, most);
+}
+
 // Write the rows whose outputs the warp holds. A block ends when it has been told all, so none is
 // written to that has ended.
 __device__ __forceinline__ void write_gated(__nv_bfloat16* out, Head& head, const Part& own, const Gate& gate,
@@ -151,8 +170,8 @@ __device__ __forceinline__ void write_gated(__nv_bfloat16* out, Head& head, cons
   for (int i = 0; i < MAX_ROWS / ROWS_ABREAST; ++i) {
     const int row = i * ROWS_ABREAST + first_row;
     const float by = __shfl_sync(ALL, inverse, row);
-    if (row >= rows) continue;
-    Halves x = *reinterpret_cast<const Halves*>(own.outputs + row * TILE_COLUMNS + within);
+    Halves x = {};
+    if (row < rows) x = *reinterpret_cast<const Halves*>(own.outputs + row * TILE_COLUMNS + within);
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c) {
       const float normed = __bfloat162float(__float2bfloat16_rn(__fmul_rn(__bfloat162float(x.at[c]), by)));
@@ -160,6 +179,9 @@ __device__ __forceinline__ void write_gated(__nv_bfloat16* out, Head& head, cons
       if (!gate.wide_weight) scaled = __bfloat162float(__float2bfloat16_rn(scaled));
       x.at[c] = __float2bfloat16_rn(__fmul_rn(scaled, gates[i][c]));
     }
-    *reinterpret_cast<Halves*>(out + (static_cast<size_t>(row) * heads + at.head) * VALUE_DIM + at.column) = x;
+    if (row < rows)
+      *reinterpret_cast<Halves*>(out + (static_cast<size_t>(row) * heads + at.head) * VALUE_DIM + at.column) = x;
+    if (gate.next.image != nullptr && i * ROWS_ABREAST < rows)
+      write_operands(gate.next, x, row, at.head * VALUE_DIM + at.column, row < rows);
   }
 }

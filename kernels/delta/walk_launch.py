@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from kernels.common import nvrtc
-from kernels.common.nvrtc import CudaKernel, Launch
+from kernels.common.cuda_kernel import CudaKernel, Launch
+from kernels.common.operands_arguments import NextOperands, next_operands
 from kernels.delta.gate import OutputGate
 from kernels.delta.record import DeltaRecord
 from kernels.delta.tile import (
@@ -44,6 +45,7 @@ class GateArguments(ctypes.Structure):
         ("z_stride", ctypes.c_longlong),
         ("wide_weight", ctypes.c_int),
         ("eps", ctypes.c_float),
+        ("next", NextOperands),
     ]
 
 
@@ -214,5 +216,6 @@ def _gate(gate: OutputGate | None) -> GateArguments:
         return GateArguments()
     wide = gate.weight.dtype == torch.float32
     return GateArguments(
-        gate.z.data_ptr(), gate.weight.data_ptr(), gate.z.stride(0), wide, gate.eps
-    )
+        gate.z.data_ptr(), gate.weight.data_ptr(), gate.z.stride(0), wide, gate.eps,
+        next_operands(gate.operands),
+    )  # fmt: skip

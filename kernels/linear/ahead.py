@@ -35,12 +35,13 @@ class Variant:
     epilogue: int = STORE
     fp32_out: bool = False
     overlap: bool = False
+    prepared: bool = False
 
     @property
     def choices(self) -> object:
         """What the compiler sees of it; variants that agree here are one binary."""
         chosen = tuple(macros(self.tile, self.problem).items())
-        return chosen, self.epilogue, self.fp32_out, self.overlap
+        return chosen, self.epilogue, self.fp32_out, self.overlap, self.prepared
 
 
 def variants_of(case: Case, capability: tuple[int, int]) -> set[Variant]:
@@ -72,7 +73,7 @@ def compile_ahead(variants: Iterable[Variant]) -> None:
         try:
             load(
                 variant.tile, variant.problem, variant.epilogue, variant.fp32_out, variant.overlap,
-                device,
+                variant.prepared, device,
             )  # fmt: skip
         except (CompileError, RuntimeError):
             return

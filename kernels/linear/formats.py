@@ -14,3 +14,6 @@ STEP = 128
 
 TILE_ROWS = 16
 """Weight rows of one tile: the M of the matrix instruction."""
+
+CHUNK_INPUTS = {"nvfp4": 32, "fp8_block": 16, "e4m3_row": 16, "bf16": 8}
+"""Inputs that a lane's 16-byte load of codes holds, by format."""

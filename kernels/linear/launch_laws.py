@@ -1,25 +1,37 @@
 """State the laws between launches of the skinny kernel on a GPU: none changes a bit."""
 
+from itertools import product
+
 import torch
 
 from kernels.common import domain
 from kernels.common.capture import capture
 from kernels.common.compare import beyond_tolerance, different_bits
 from kernels.common.family import Law
+from kernels.common.operands import Operands, new_operands
+from kernels.common.round import MAX_ROWS
 from kernels.linear import middle_tile, skinny, truth
 from kernels.linear.ahead import Variant, compile_ahead
 from kernels.linear.formats import STEP
 from kernels.linear.laws import ROWS, drawn
 from kernels.linear.middle import middle_linear
-from kernels.linear.problems import FORMATS, PRODUCT_TOLERANCE
-from kernels.linear.skinny import skinny_linear
+from kernels.linear.problems import (
+    FORMATS,
+    FORMATS_OF_8_BITS_AT_MOST,
+    PRODUCT_TOLERANCE,
+)
+from kernels.linear.skinny import order_of, skinny_linear
 from kernels.linear.skinny_launch import SILU_PAIR, STORE
 from kernels.linear.tile import SkinnyProblem, SkinnyTile, SkinnyTiles, fits
-from kernels.linear.tile_choice import candidates
+from kernels.linear.tile_choice import candidates, defaults
 from kernels.linear.weight import Weight, format_name, num_outputs, padded_inputs
 
 MIDDLE_ROWS = (("nvfp4", 64), ("nvfp4", 256), ("fp8_block", 128), ("e4m3_row", 100), ("bf16", 33))
 """Formats and row counts whose default tiles are tried; each compiles for seconds."""
+
+OPERAND_INPUTS = (640, 5120, 17408)
+OPERAND_ROWS = tuple(range(1, MAX_ROWS + 1))
+"""Inputs and row counts of products whose rows come as operands."""
 
 
 def _overlap_differs(device: str) -> str | None:
@@ -79,12 +91,16 @@ def _result(
 
 
 def _swept() -> list[SkinnyProblem]:
-    """The 27B's widths, with few outputs: the order does not depend on them."""
+    """The 27B's widths, with few outputs: the order does not depend on them.
+
+    And few inputs, with so many outputs that most tiles take several groups.
+    """
     sizes = [("nvfp4", 6144), ("nvfp4", 5120), ("fp8_block", 5120), ("e4m3_row", 5120),
              ("bf16", 5120)]  # fmt: skip
     plain = [SkinnyProblem(1000, Kp, name, rows) for name, Kp in sizes for rows in (8, 16)]
     pairs = [SkinnyProblem(992, 5120, name, 16, True) for name in ("nvfp4", "fp8_block")]
-    return plain + pairs
+    many = [SkinnyProblem(13_000, 1024, name, 16) for name in ("nvfp4", "fp8_block", "bf16")]
+    return plain + pairs + many
 
 
 def _some(problem: SkinnyProblem) -> tuple[SkinnyTile, ...]:
@@ -128,6 +144,51 @@ def _wide_launches(weight: Weight, tiles: SkinnyTiles, device: str) -> dict[int,
     return found
 
 
+def _operands_differ(device: str) -> str | None:
+    """Compare rows that come as operands with the rows alone, at every number of rows."""
+    compile_ahead(
+        Variant(tile, SkinnyProblem(72, num_inputs, name, count), prepared=prepared)
+        for name, num_inputs in product(FORMATS_OF_8_BITS_AT_MOST, OPERAND_INPUTS)
+        for num_rows, prepared in product(OPERAND_ROWS, (False, True))
+        for count, tile in _tiles(72, num_inputs, name).launches(num_rows)
+    )
+    for name, num_inputs in product(FORMATS_OF_8_BITS_AT_MOST, OPERAND_INPUTS):
+        for values in (domain.NORMAL, *domain.HOSTILE):
+            inputs, weight = drawn(name, MAX_ROWS, 72, num_inputs, device, values)
+            kinds = inputs["x"], _hostile_rows(inputs["x"])
+            for num_rows, rows in product(OPERAND_ROWS, kinds):
+                x = rows[:num_rows]
+                got = skinny_linear(x, weight, operands=_written(x, weight))
+                if fault := different_bits(got, skinny_linear(x, weight), ROWS):
+                    return f"{name} {num_inputs} {values.name} {num_rows} rows: {fault}"
+    return None
+
+
+def _tiles(N: int, Kp: int, name: str) -> SkinnyTiles:
+    return defaults(N, Kp, name, torch.cuda.get_device_capability())
+
+
+def _hostile_rows(x: torch.Tensor) -> torch.Tensor:
+    """Move some rows out of the range of fp16, in one slice of K or all, and put NaN in others."""
+    x = x.clone()
+    x[1, 128:256] *= 1e6
+    x[10] *= 1e-7
+    x[12, 5], x[15, -1] = torch.nan, torch.inf
+    x[29] = 0.0
+    return x
+
+
+def _written(x: torch.Tensor, weight: Weight) -> Operands:
+    """Operands of rows, and of others in the block that they do not fill."""
+    order = order_of(weight)
+    assert order is not None
+    operands = new_operands(len(x), x.shape[1], order, x.device)
+    operands.image.fill_(torch.nan)
+    operands.largest.fill_(0x7F00)
+    operands.fill(x)
+    return operands
+
+
 def _middle_is_loose(device: str) -> str | None:
     """Compare default tiles of some row counts with fp64, and a few rows with all of them."""
     capability = middle_tile.family(torch.cuda.get_device_capability(device))
@@ -147,6 +208,7 @@ def _middle_is_loose(device: str) -> str | None:
 LAUNCH_LAWS = (
     Law("overlap changes no bit, in a graph or out", _overlap_differs, cuda_only=True),
     Law("no tile changes a bit", _launch_changes_bits, cuda_only=True),
+    Law("rows that come as operands have the bits of rows alone", _operands_differ, cuda_only=True),
     Law("17 to 32 rows are two launches", _wide_calls_differ, cuda_only=True),
     Law("default tiles of many rows stay in bound", _middle_is_loose, cuda_only=True),
 )

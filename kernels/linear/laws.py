@@ -11,6 +11,8 @@ from kernels.common.case import Tensors
 from kernels.common.compare import Tolerance, beyond_tolerance, different_bits
 from kernels.common.domain import Domain
 from kernels.common.family import Law
+from kernels.common.operands import Operands
+from kernels.common.operands_law import wrong_operands
 from kernels.linear import model
 from kernels.linear.expand import expand
 from kernels.linear.middle import middle_linear
@@ -21,12 +23,14 @@ from kernels.linear.problems import (
     FORMATS_OF_8_BITS_AT_MOST,
     pack,
     product_case,
+    silu_mul_case,
     weight_of,
     weight_parts,
 )
 from kernels.linear.quantise import quantise_rows, quantise_steps
 from kernels.linear.reference import dequantise, exact_values
 from kernels.linear.requantise import requantise
+from kernels.linear.silu_mul import silu_mul
 from kernels.linear.skinny import is_spread_on, skinny_linear
 from kernels.linear.stored import NAN_BYTE
 from kernels.linear.truth import half_steps, products, sums_in_any_order
@@ -95,6 +99,22 @@ def _pair_differs(device: str) -> str | None:
     return None
 
 
+def _pair_operands_differ(device: str) -> str | None:
+    """Compare the operands that a pair writes with those of the results beside them."""
+    for name, num_rows in product(FORMATS, (1, 5, 9, 16)):
+        for values in (domain.NORMAL, domain.HUGE):
+            inputs, weight = drawn(name, num_rows, 768, 640, device, values)
+
+            def write(
+                ready: Operands, x: torch.Tensor = inputs["x"], weight: Weight = weight
+            ) -> torch.Tensor:
+                return skinny_linear(x, weight, paired=True, ready=ready)
+
+            if fault := wrong_operands(write, num_rows, 384, device):
+                return f"{name} {values.name} {num_rows} rows: {fault}"
+    return None
+
+
 def _zero_weight_shows(device: str) -> str | None:
     """Multiply hostile rows by codes of zero, and by scales of zero."""
     for name in FORMATS:
@@ -123,6 +143,22 @@ def _views_differ(device: str) -> str | None:
             fault = different_bits(out[:, 5:117], straight, ROWS)
             if fault or not bool(out[:, :5].isnan().all() and out[:, 117:].isnan().all()):
                 return f"{name} {before}: {fault or 'wrote beside its outputs'}"
+    return None
+
+
+def _gated_operands_differ(device: str) -> str | None:
+    """Compare silu_mul's operands with those of the rows that it writes beside them."""
+    for rows, width in ((1, 1152), (11, 640)):
+        gate, up = silu_mul_case(rows, width, domain.OUTLIERS).draw(3, device).values()
+        gate[0, 3], up = torch.nan, up * 1e4  # beyond fp16 in places
+
+        def write(
+            operands: Operands, gate: torch.Tensor = gate, up: torch.Tensor = up
+        ) -> torch.Tensor:
+            return silu_mul(gate, up, operands=operands)
+
+        if fault := wrong_operands(write, rows, width, device):
+            return f"{rows} x {width}: {fault}"
     return None
 
 
@@ -251,8 +287,10 @@ LAWS = (
     Law("a fused group equals its members", _group_differs),
     Law("a residual is a product, then an addition", _residual_differs),
     Law("a pair is silu(gate) * up of its products", _pair_differs),
+    Law("a pair's operands are those of its results", _pair_operands_differ),
     Law("a weight of zeros gives zeros", _zero_weight_shows),
     Law("rows that lie apart have the bits of contiguous ones", _views_differ),
+    Law("silu_mul's operands are those of its rows", _gated_operands_differ),
     Law("spread codes mean what stored ones do", _spread_differs),
     Law("expand equals dequantise", _expanded_differs),
     Law("the FP8 option multiplies what it rounded", _prefill_is_loose),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from kernels.linear.formats import STEP
+from kernels.linear.formats import CHUNK_INPUTS, STEP
 from kernels.linear.reference import exact_values
 from kernels.linear.tile import SLICES
 from kernels.linear.weight import (
@@ -32,9 +32,6 @@ UNIT = 2.0**-23
 
 UNITS = 6
 """Units of 2^-23 of the largest operand that an instruction of kernel and model may differ by."""
-
-CHUNK_INPUTS = {"nvfp4": 32, "fp8_block": 16, "e4m3_row": 16, "bf16": 8}
-"""Inputs that a lane's 16-byte load of codes holds."""
 
 LARGEST_HALF = 65_504.0
 """The largest number of fp16."""

@@ -5,10 +5,11 @@ from torch.nn import functional
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
+from kernels.common.operands import Operands, order, places
 
 BF16 = (torch.bfloat16,)
 LANES, NUM_WARPS = 1024, 4
-"""Columns and warps of a program: 16 bytes a lane and load."""
+"""Columns and warps of a program: 16 bytes a lane and load, whole steps of operands."""
 
 
 def silu_mul(
@@ -17,6 +18,7 @@ def silu_mul(
     *,
     overlap: bool = False,
     out: torch.Tensor | None = None,
+    operands: Operands | None = None,
 ) -> torch.Tensor:
     """Multiply by a gate that goes through SiLU.
 
@@ -26,6 +28,7 @@ def silu_mul(
         overlap: start before the previous kernel of the stream has ended (programmatic dependent
             launch). Changes no bit; every kernel of the stream must then wait as this one does.
         out: bf16 [T, N] to write into, rows contiguous. None allocates.
+        operands: written with the result as the product behind takes it; None where it does not.
 
     Returns:
         bf16 [T, N]; `out` where it was given.
@@ -46,15 +49,21 @@ def silu_mul(
     out = torch.empty(gate.shape, dtype=gate.dtype, device=gate.device) if out is None else out
     axes.tensor("out", out, ("T", "N"), BF16, "allocate it like gate")
     axes.same_device(gate=gate, up=up, out=out)
+    if operands is not None:
+        operands.expect("silu_mul", out)
     if not interpreter.on_kernels(gate):
-        return out.copy_(functional.silu(gate) * up)
+        out.copy_(functional.silu(gate) * up)
+        if operands is not None:
+            operands.fill(out)
+        return out
     num_rows, width = gate.shape
     if num_rows and width:
         from kernels.linear.silu_mul_kernel import silu_mul_kernel
 
         silu_mul_kernel[(num_rows, -(-width // LANES))](
-            gate, up, out, num_rows, gate.stride(0), up.stride(0), out.stride(0),
-            WIDTH=width, LANES=LANES, OVERLAP=overlap, **_options(overlap),
+            gate, up, out, *places(operands), num_rows,
+            gate.stride(0), up.stride(0), out.stride(0),
+            WIDTH=width, LANES=LANES, ORDER=order(operands), OVERLAP=overlap, **_options(overlap),
         )  # fmt: skip
     return out
 

@@ -15,13 +15,15 @@
 // A team is a warp for each slice, spread over the SPLITS blocks of a cluster, and computes tiles of
 // its own. CREW teams share a cluster, so that all read the same activations in shared memory; they
 // meet nowhere else. A warp has a ring of its own there, filled by the copy engine: one stage is one
-// step of the TILES tiles of a group.
+// step of the TILES tiles of a group. skinny_finish.cuh says who adds up what a group's warps have summed.
 
 #include "skinny_activations.cuh"
 #include "skinny_barriers.cuh"
+#include "skinny_finish.cuh"
+#include "skinny_operands.cuh"
 #include "skinny_ring.cuh"
 #include "skinny_step.cuh"
-#include "skinny_sums.cuh"
+#include "skinny_team.cuh"
 
 // Launch: p.teams / CREW clusters of SPLITS blocks of THREADS threads, each with the dynamic shared
 // memory that `shared_bytes` of tile.py counts. A team computes tiles first to last - 1.
@@ -35,39 +37,33 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   extern __shared__ __align__(128) unsigned char shared[];
   const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
   const int index = __shfl_sync(~0u, threadIdx.x >> 5, 0);  // of the warp; the compiler sees that lanes agree
-  const int warp = index % WARPS, member = index / WARPS;
-  const int rank = blockIdx.x % SPLITS, team = blockIdx.x / SPLITS * CREW + member;
-  const int slice = rank * WARPS + warp;
-  const int begin = slice * p.steps / SLICES, end = (slice + 1) * p.steps / SLICES;
-  const int pairs = p.tiles / PAIR;
-  const int first = static_cast<int>(static_cast<long long>(team) * pairs / p.teams) * PAIR;
-  const int last = static_cast<int>(static_cast<long long>(team + 1) * pairs / p.teams) * PAIR;
+  const Block block(p, shared);
+  if (index >= WORKERS) {
+    if constexpr (SPLITS > 1) arrive_at_cluster();
+    __syncthreads();
+    if constexpr (OVERLAP) wait_for_predecessor();
+    if constexpr (SPLITS > 1) wait_for_cluster();
+    if constexpr (FINISHERS > 0) finish_groups(p, block, index - WORKERS, lane);
+    return;
+  }
 
-  // barriers | activations | their largest | factors | for each team:
-  //   rings | a group's or two groups' sums of all warps | two groups' sums of all blocks | row or block scales
-  const int team_tiles = (pairs + p.teams - 1) / p.teams * PAIR;  // at most
-  const int scale_rows = (team_tiles / PAIR * 16 + 127) / 128 + 1;  // of a half of a pair
-  const int scale_floats =
-      ROW_SCALED ? team_tiles * 16 : FORMAT == FP8_BLOCK ? WARPS * LONGEST * PAIR * scale_rows : 0;
-  constexpr int X_BYTES = SOURCE == SHARED ? WARPS * SHARED_X * 16 : 0;
-  unsigned char* const rows_at = shared + BARRIER_BYTES + X_BYTES;
-  uint4* const shared_x = reinterpret_cast<uint4*>(shared + BARRIER_BYTES) + warp * SHARED_X;
-  unsigned* const shared_most = reinterpret_cast<unsigned*>(rows_at) + warp * ROW_BLOCKS * 8;
-  float* const unscale = reinterpret_cast<float*>(rows_at) + (WARPS + warp) * ROW_BLOCKS * 8;
-  unsigned char* const own = rows_at + aligned(2 * WARPS * ROW_BLOCKS * 8 * 4) +
-                             member * (RINGS_BYTES + SUMS_BYTES + aligned(4 * scale_floats));
-  unsigned char* const ring = own + warp * STAGES * STAGE_BYTES;
-  float* const partial = reinterpret_cast<float*>(own + RINGS_BYTES);
-  float* const exchange = partial + BUFFERS * WARPS * WARP_FLOATS;
-  float* const row_scales = reinterpret_cast<float*>(own + RINGS_BYTES + SUMS_BYTES);
-  float* const block_scales = row_scales + warp * LONGEST * PAIR * scale_rows;
-  const unsigned exchanged = shared_address(shared) + member * 16;  // a barrier for each of two groups
-  const unsigned filled = shared_address(shared) + CREW * 16 + (member * WARPS + warp) * STAGES * 8;
+  const int warp = index % WARPS, member = index / WARPS, slice = block.rank * WARPS + warp;
+  const int begin = slice * p.steps / SLICES, end = (slice + 1) * p.steps / SLICES;
+  const Team team(p, block, member);
+  const int first = team.first, last = team.last, scale_rows = team.scale_rows;
+  uint4* const shared_x = block.activations(warp);
+  float* const unscale = block.factors(warp);
+  float* const block_scales = team.scales + warp * LONGEST * PAIR * scale_rows;
+  const unsigned ring = shared_address(team.rings) + warp * STAGES * STAGE_BYTES;
+  const unsigned filled = team.filled + warp * STAGES * 8, brought = block.brought(warp);
 
   if (lane == 0) {
     for (int i = 0; i < STAGES; ++i) set_up_barrier(filled + 8 * i, 1);
+    if (member == 0) set_up_barrier(brought, 1);
     if (warp == 0) {
-      for (int i = 0; i < 2; ++i) set_up_barrier(exchanged + 8 * i, SPLITS);
+      for (int i = 0; i < 2; ++i) set_up_barrier(team.exchanged + 8 * i, SPLITS);
+      set_up_barrier(team.stored, WARPS);
+      set_up_barrier(team.read, 1);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
@@ -75,9 +71,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   if constexpr (SPLITS > 1) arrive_at_cluster();
 
   // The stage to fill and the one to use, addresses all along: arithmetic here costs time in every step.
-  const unsigned ring_at = shared_address(ring);
   Cursor next = {first, begin};
-  Slot into = {ring_at, filled}, use = {ring_at, filled};
+  Slot into = {ring, filled}, use = {ring, filled};
   auto fetch = [&]() {
     if (next.tile < last && begin < end) {
       if (elected()) fetch_stage(p, codes, runs, next, into);
@@ -86,14 +81,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         next.tile += TILES;
       }
     }
-    into.advance(ring_at, filled);
+    into.advance(ring, filled);
   };
 #pragma unroll
   for (int i = 0; i < STAGES - 1; ++i) fetch();
   if constexpr (ROW_SCALED) {
     for (int i = warp * 32 + lane; i < (last - first) * 16; i += WARPS * 32) {
       const int n = weight_tile(p, first + i / 16) * 16 + i % 16;
-      row_scales[i] = n < p.n ? p.row_scales[n] : 0.0f;
+      team.scales[i] = n < p.n ? p.row_scales[n] : 0.0f;
     }
   }
   if constexpr (FORMAT == FP8_BLOCK) {
@@ -106,39 +101,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
   }
   if (member == 0) {
-    for (int i = lane; i < ROW_BLOCKS * 8; i += 32) shared_most[i] = 0;
+    for (int i = lane; i < ROW_BLOCKS * 8; i += 32) block.largest(warp)[i] = 0;
   }
   __syncthreads();
   if constexpr (OVERLAP) wait_for_predecessor();
 
-  // What undoes a row's factor waits in shared memory until the row's sums are written.
+  // What undoes a row's factor waits in shared memory until the row's sums are stored.
   float factor[ROW_BLOCKS];  // of this lane's activation row g in each block
-  prepare_x(p, shared_x, shared_most, begin, end, member, lane, factor);
+  if (!bring_operands(p, shared_x, begin, end, member, lane, brought, factor))
+    prepare_x(p, shared_x, block.largest(warp), begin, end, member, lane, factor);
   if (member == 0 && t == 0) {
 #pragma unroll
     for (int r = 0; r < ROW_BLOCKS; ++r) unscale[r * 8 + g] = (FORMAT == NVFP4 ? SUM_FACTOR : 1.0f) / factor[r];
   }
-  __syncthreads();
+  meet_workers();
   if constexpr (SPLITS > 1) wait_for_cluster();  // all have started, so all can be sent to
-
-  // Blocks of 16 outputs x 8 rows go to the warps of a team in turn. In a cluster each has a home
-  // among the ranks, to which all send their part; it is finished there one group later, when the
-  // parts have arrived. Two places do: who sends group i + 2 has finished i + 1, which all had sent,
-  // and who had sent that had finished i.
-  auto finish = [&](int group) {
-    const int base = first + group * TILES, from = (rank + group) % SPLITS;
-    wait(exchanged + 8 * (group & 1), group >> 1 & 1);
-#pragma unroll 1
-    for (int at = warp; at * SPLITS + from < GROUP_BLOCKS; at += WARPS) {
-      const int tile = (at * SPLITS + from) / ROW_BLOCKS * PAIR, block = (at * SPLITS + from) % ROW_BLOCKS;
-      const float* const parts = exchange + ((group & 1) * HOMED + at) * SPLITS * PAIR * BLOCK_FLOATS + lane * 4;
-      float4 sum[PAIR];
-#pragma unroll
-      for (int half = 0; half < PAIR; ++half)
-        sum[half] = tree_sum<SPLITS>(parts + half * SPLITS * BLOCK_FLOATS, BLOCK_FLOATS);
-      if (base + tile < last) write_block(p, row_scales + (base - first + tile) * 16, base + tile, block, lane, sum);
-    }
-  };
 
   int phase = 0, group = 0;
 #pragma unroll 1
@@ -154,64 +131,39 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       __syncwarp();  // all lanes have read the stage before this one, which is filled anew
       fetch();
       wait(use.barrier, phase);
-      const unsigned stage = use.at + lane * 16;
+      const unsigned at = use.at + lane * 16;
       float block_scale[TILES];
       if constexpr (FORMAT == FP8_BLOCK) {
 #pragma unroll
         for (int j = 0; j < TILES; ++j) {
-          const int half = j % PAIR, at = weight_tile(p, base + j) / 8 - weight_tile(p, first + half) / 8;
-          const int within = min(at, scale_rows - 1);  // tiles beyond the team's are computed, not used
+          const int half = j % PAIR, row = weight_tile(p, base + j) / 8 - weight_tile(p, first + half) / 8;
+          const int within = min(row, scale_rows - 1);  // tiles beyond the team's are computed, not used
           block_scale[j] = block_scales[(half * scale_rows + within) * LONGEST + step - begin];
         }
       }
-      const Activations x = {p, shared_x + (step - begin) * ROW_BLOCKS * 4 * 32, step, factor};
+      const Activations x = {p, shared_x + (step - begin) * STEP_VECTORS, step, factor};
 #pragma unroll
-      for (int j = 0; j + 1 < TILES; j += 2) accumulate<2>(sum, stage, j, block_scale, lane, x);
-      if constexpr (TILES % 2 == 1) accumulate<1>(sum, stage, TILES - 1, block_scale, lane, x);
-      phase ^= use.advance(ring_at, filled);
+      for (int j = 0; j + 1 < TILES; j += 2) accumulate<2>(sum, at, j, block_scale, lane, x);
+      if constexpr (TILES % 2 == 1) accumulate<1>(sum, at, TILES - 1, block_scale, lane, x);
+      phase ^= use.advance(ring, filled);
     }
 
-    float* const all = partial + group % BUFFERS * WARPS * WARP_FLOATS;
-    if constexpr (BUFFERS == 1) meet_team(member);  // the sums of the group before have been read
+    if (group > 0) wait(team.read, (group - 1) & 1);  // there is one place for a group's sums
 #pragma unroll
     for (int j = 0; j < TILES; ++j)
       for (int r = 0; r < ROW_BLOCKS; ++r)
         for (int half = 0; half < 2; ++half) {
           const float2 factors = *reinterpret_cast<const float2*>(unscale + r * 8 + 2 * t);
-          float* const place = all + warp * WARP_FLOATS + place_of_pair(j * ROW_BLOCKS + r, 2 * t, g + half * 8);
+          float* const place = team.sums + warp * SUMS_STRIDE + place_of_pair(j * ROW_BLOCKS + r, 2 * t, g + half * 8);
           *reinterpret_cast<float2*>(place) =
               make_float2(__fmul_rn(sum[j][r][2 * half], factors.x),
                           __fmul_rn(sum[j][r][2 * half + 1], factors.y));
         }
-    if constexpr (SPLITS > 1) {
-      if (group > 0) finish(group - 1);
-    }
-    meet_team(member);
-    if constexpr (SPLITS > 1) {
-      if (warp == 0 && lane < SPLITS) {
-        const int homed = (GROUP_BLOCKS - 1 - (rank + group) % SPLITS + SPLITS) / SPLITS;
-        tell(exchanged + 8 * (group & 1), lane, rank, homed * SPLITS * PAIR * BLOCK_FLOATS * 4);
-      }
-    }
-#pragma unroll 1
-    for (int at = warp; at < GROUP_BLOCKS; at += WARPS) {
-      const int tile = at / ROW_BLOCKS * PAIR, block = at % ROW_BLOCKS;
-      float4 sum[PAIR];
-#pragma unroll
-      for (int half = 0; half < PAIR; ++half) sum[half] = sum_of_warps(all, (tile + half) * ROW_BLOCKS + block, lane);
-      if constexpr (SPLITS > 1) {
-        const int home = (at + SPLITS - group % SPLITS) % SPLITS;
-#pragma unroll
-        for (int half = 0; half < PAIR; ++half)
-          send(shared_address(exchange) +
-                   ((((group & 1) * HOMED + at / SPLITS) * PAIR + half) * SPLITS + rank) * BLOCK_FLOATS * 4 + lane * 16,
-               exchanged + 8 * (group & 1), home, sum[half]);
-      } else {
-        if (base + tile < last) write_block(p, row_scales + (base - first + tile) * 16, base + tile, block, lane, sum);
-      }
-    }
+    __syncwarp();
+    if (elected()) arrive(team.stored);
+    if (base + TILES >= last) finish_last(p, block, team, group, warp, lane);
   }
-  if constexpr (SPLITS > 1) {
-    if (group > 0) finish(group - 1);
+  if constexpr (OVERLAID) {
+    if (first >= last) meet_cluster();
   }
 }

@@ -7,8 +7,9 @@ from torch.nn import functional
 
 from kernels.common import nvrtc
 from kernels.common.expect import Axes
+from kernels.common.operands import ORDERS, Operands, new_operands
 from kernels.common.round import MAX_ROWS
-from kernels.linear.formats import TILE_ROWS
+from kernels.linear.formats import CHUNK_INPUTS, TILE_ROWS
 from kernels.linear.reference import dequantise, linear_rows_reference, logits_reference
 from kernels.linear.skinny_launch import has_converter, launch
 from kernels.linear.tile import SkinnyTiles
@@ -32,6 +33,8 @@ def skinny_linear(
     residual: torch.Tensor | None = None,
     paired: bool = False,
     overlap: bool = False,
+    operands: Operands | None = None,
+    ready: Operands | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Multiply 1 to 32 rows by a weight; a row's bits are the same in any company.
@@ -47,6 +50,11 @@ def skinny_linear(
         overlap: start before the previous kernel of the stream has ended, and let the next one
             start early (programmatic dependent launch). Changes no bit. The weight is read before
             that kernel ends, so it must not be what writes the weight.
+        operands: x as `Operands`, in the `order_of` the weight, written by who wrote x: nothing
+            is left to convert. They are read by launches that keep activations in shared memory;
+            change no bit.
+        ready: places for a pair's results as `Operands`, in the order of the product behind;
+            written with them.
         out: bf16 or fp32 [T, N] to write into, or bf16 [T, N/2] of a pair. None allocates bf16.
 
     Returns:
@@ -86,13 +94,20 @@ def skinny_linear(
         raise ValueError(f"{name}: got a residual for fp32 results, which add none; write bf16")
     if paired and residual is not None:
         raise ValueError(f"{name}: got a residual for a pair, which adds none; add it afterwards")
+    if operands is not None:
+        _expect_operands(name, x, weight, operands)
     if paired and (num_outputs(weight) % (2 * TILE_ROWS) or out.dtype != torch.bfloat16):
         raise ValueError(
             f"{name}: a pair has N = {num_outputs(weight)} and {out.dtype} results, expected a "
             f"multiple of {2 * TILE_ROWS} and bf16; multiply gate and up apart"
         )
+    if ready is not None:
+        _expect_ready(name, out, ready, paired=paired)
     if not x.is_cuda:
-        return _on_cpu(x, weight, residual, paired, out)
+        _on_cpu(x, weight, residual, paired, out)
+        if ready is not None:
+            ready.fill(out)
+        return out
     tiles = default_for(x.get_device(), weight, paired=paired) if tiles is None else tiles
     x = _readable(x, padded_inputs(weight))
     start = 0
@@ -106,6 +121,9 @@ def skinny_linear(
             residual=None if residual is None else residual[rows],
             paired=paired,
             overlap=overlap,
+            operands=operands,
+            ready=ready,
+            first_row=start,
         )
         start += count
     return out
@@ -152,6 +170,57 @@ def _expect_product(name: str, x: torch.Tensor, weight: Weight, out: torch.Tenso
                 f"{name}: the weight was packed with spread={weight.spread}, this GPU reads "
                 f"spread={wanted}; pack it again for this device"
             )
+
+
+def order_of(weight: Weight) -> int | None:
+    """Return the order of operands (`kernels.common.operands`) that a weight's product takes.
+
+    None where it takes rows alone: BF16 weights, and inputs that are no whole steps.
+    """
+    order = CHUNK_INPUTS[format_name(weight)]
+    return order if order in ORDERS and padded_inputs(weight) == weight.K else None
+
+
+def operands_for(weight: Weight, tiles: SkinnyTiles, num_rows: int) -> Operands | None:
+    """Make places for rows as operands, which whoever writes the rows fills.
+
+    Args:
+        weight: the rows' product is with.
+        tiles: its launch choices.
+        num_rows: of the product.
+
+    Returns:
+        Places on the weight's device; None where the product would not read or not gain by them.
+    """
+    order = order_of(weight)
+    if order is None or not takes_operands(weight, tiles, num_rows):
+        return None
+    return new_operands(num_rows, weight.K, order, weight.codes.device)
+
+
+def takes_operands(weight: Weight, tiles: SkinnyTiles, num_rows: int) -> bool:
+    """Say whether the product of so many rows reads operands, where it is given any."""
+    if order_of(weight) is None or num_rows > MAX_ROWS:
+        return False
+    return all(tile.source == "shared" for _, tile in tiles.launches(num_rows))
+
+
+def _expect_ready(name: str, out: torch.Tensor, ready: Operands, *, paired: bool) -> None:
+    if not paired:
+        raise ValueError(
+            f"{name}: got places for operands of the results, which only a pair writes; "
+            "pass paired=True, or none"
+        )
+    ready.expect(name, out)
+
+
+def _expect_operands(name: str, x: torch.Tensor, weight: Weight, operands: Operands) -> None:
+    operands.expect(name, x)
+    if operands.order != order_of(weight):
+        raise ValueError(
+            f"{name}: got operands in order {operands.order}, expected {order_of(weight)} for a "
+            f"weight in {format_name(weight)} of {weight.K} inputs; make them in `order_of` it"
+        )
 
 
 def _readable(x: torch.Tensor, width: int) -> torch.Tensor:

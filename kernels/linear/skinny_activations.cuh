@@ -1,6 +1,7 @@
 // Bring activations from bf16 in memory to operands in the order of the weight's loads.
 #pragma once
 
+#include "skinny_barriers.cuh"
 #include "skinny_problem.cuh"
 
 // The 8 bf16 that meet a lane's eight codes at `vector`: what a lane t holds of a step are 32 inputs, in
@@ -58,7 +59,8 @@ __device__ __forceinline__ unsigned largest_of_row(unsigned most) {
 
 // Find the factors of this lane's rows g, and bring the slice's activations to shared memory as operands.
 // The warps that share a slice take its pieces of 8 inputs a lane in turn, each block from another one
-// on, so that not all ask for the same lines of memory at the same time.
+// on, so that not all ask for the same lines of memory at the same time. Few pieces wait in registers for
+// their factor, many are read again.
 __device__ __forceinline__ void prepare_x(const Problem& p, uint4* shared_x, unsigned* shared_most, int begin, int end,
                                           int member, int lane, float (&factor)[ROW_BLOCKS]) {
   const int g = lane >> 2, t = lane & 3;
@@ -67,13 +69,13 @@ __device__ __forceinline__ void prepare_x(const Problem& p, uint4* shared_x, uns
     const int step = begin + piece(i) / 4;
     return step < end ? load_x(p, r * 8 + g, step, piece(i) % 4, t) : make_uint4(0, 0, 0, 0);
   };
-  uint4 moved[SOURCE == SHARED ? MOVED : 1][ROW_BLOCKS];
+  uint4 moved[KEPT ? MOVED : 1][ROW_BLOCKS];
   unsigned most[ROW_BLOCKS] = {};
-#pragma unroll SOURCE == SHARED ? MOVED : 1
+#pragma unroll KEPT ? MOVED : 1
   for (int i = 0; i < MOVED; ++i) {
 #pragma unroll
     for (int r = 0; r < ROW_BLOCKS; ++r) {
-      uint4& x = moved[SOURCE == SHARED ? i : 0][r];
+      uint4& x = moved[KEPT ? i : 0][r];
       x = load(i, r);
       most[r] = largest(most[r], x);
     }
@@ -84,17 +86,19 @@ __device__ __forceinline__ void prepare_x(const Problem& p, uint4* shared_x, uns
       const unsigned whole = largest_of_row(most[r]);
       if (t == 0) atomicMax(shared_most + r * 8 + g, whole);
     }
-    __syncthreads();
+    meet_workers();
   }
 #pragma unroll
-  for (int r = 0; r < ROW_BLOCKS; ++r) {
-    factor[r] = FORMAT == BF16 ? 1.0f : range_factor(shared_most[r * 8 + g]);
-    if constexpr (SOURCE == SHARED) {
+  for (int r = 0; r < ROW_BLOCKS; ++r) factor[r] = FORMAT == BF16 ? 1.0f : range_factor(shared_most[r * 8 + g]);
+  if constexpr (SOURCE == SHARED) {
+#pragma unroll KEPT ? MOVED : 1
+    for (int i = 0; i < MOVED; ++i) {
+      const int at = piece(i);
 #pragma unroll
-      for (int i = 0; i < MOVED; ++i) {
-        const int at = piece(i);
-        uint4* const place = shared_x + (at / 4 * ROW_BLOCKS + r) * 128 + at % 4 * 32 + lane;
-        if (at < LONGEST * 4) *place = operand(moved[i][r], factor[r]);
+      for (int r = 0; r < ROW_BLOCKS; ++r) {
+        const uint4 x = KEPT ? moved[KEPT ? i : 0][r] : load(i, r);
+        uint4* const place = shared_x + (r * LONGEST + at / 4) * STEP_VECTORS + at % 4 * 32 + lane;
+        if (at < LONGEST * 4) *place = operand(x, factor[r]);
       }
     }
   }
@@ -109,7 +113,7 @@ struct Activations {
 
   // B operands of two instructions: eight inputs of row g of a block of rows.
   __device__ __forceinline__ uint4 operands(int block, int vector, int lane) const {
-    if constexpr (SOURCE == SHARED) return shared_x[(block * 4 + vector) * 32 + lane];
+    if constexpr (SOURCE == SHARED) return shared_x[block * LONGEST * STEP_VECTORS + vector * 32 + lane];
     return operand(load_x(p, block * 8 + (lane >> 2), step, vector, lane & 3), factor[block]);
   }
 };

@@ -1,4 +1,4 @@
-// Wait: for copies, for the other warps of a team, for the other blocks of a cluster, for the kernel before.
+// Wait: for copies, for other warps, for the other blocks of a cluster, for the kernel before.
 #pragma once
 
 #include "skinny_problem.cuh"
@@ -19,10 +19,22 @@ __device__ __forceinline__ void wait(unsigned barrier, int parity) {
       "@!done bra again; }" :: "r"(barrier), "r"(parity) : "memory");
 }
 
-// Warps of a team in one block.
-__device__ __forceinline__ void meet_team(int member) {
-  if constexpr (WARPS == 1) __syncwarp();
-  else asm volatile("bar.sync %0, %1;" :: "r"(member + 1), "n"(WARPS * 32) : "memory");
+__device__ __forceinline__ void arrive(unsigned barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
+}
+
+// The warps of a block that multiply.
+__device__ __forceinline__ void meet_workers() {
+  asm volatile("bar.sync 1, %0;" :: "n"(WORKERS * 32) : "memory");
+}
+
+__device__ __forceinline__ bool any_worker(bool is) {
+  unsigned any;
+  asm volatile(
+      "{ .reg .pred is, any; setp.ne.u32 is, %1, 0;\n"
+      "bar.red.or.pred any, 1, %2, is; selp.u32 %0, 1, 0, any; }"
+      : "=r"(any) : "r"(static_cast<unsigned>(is)), "n"(WORKERS * 32) : "memory");
+  return any;
 }
 
 // Store a lane's part of a block with the rank that finishes it, and count it there when it arrives.
@@ -51,6 +63,12 @@ __device__ __forceinline__ void arrive_at_cluster() {
 
 __device__ __forceinline__ void wait_for_cluster() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// What this block has read is read before what others do behind this.
+__device__ __forceinline__ void meet_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  wait_for_cluster();
 }
 
 // Let the next kernel of the stream start, and read nothing of the one before until it has ended.

@@ -8,7 +8,9 @@ from pathlib import Path
 import torch
 
 from kernels.common import nvrtc
-from kernels.common.nvrtc import CudaKernel, Launch
+from kernels.common.cuda_kernel import CudaKernel, Launch, TensorMap, byte_map
+from kernels.common.operands import Operands
+from kernels.common.operands_arguments import NextOperands, addresses, next_operands
 from kernels.linear.formats import TILE_ROWS
 from kernels.linear.tile import (
     SkinnyProblem,
@@ -57,6 +59,9 @@ class Arguments(ctypes.Structure):
         ("residual_stride", ctypes.c_int),
         ("tiles", ctypes.c_int),
         ("teams", ctypes.c_int),
+        ("operands", ctypes.c_void_p),
+        ("largest", ctypes.c_void_p),
+        ("next", NextOperands),
     ]
 
 
@@ -69,6 +74,9 @@ def launch(
     residual: torch.Tensor | None = None,
     paired: bool = False,
     overlap: bool = False,
+    operands: Operands | None = None,
+    ready: Operands | None = None,
+    first_row: int = 0,
 ) -> None:
     """Launch one product with one tile; `skinny_linear` has checked the arguments.
 
@@ -80,6 +88,10 @@ def launch(
         residual: bf16 [T, N], added after the product's rounding.
         paired: the weight is gate over up, and out is silu(gate) * up.
         overlap: start before the previous kernel of the stream has ended.
+        operands: of the rows that x is a part of; read where the tile keeps activations in shared
+            memory.
+        ready: of the rows that a pair's out is a part of; written with it.
+        first_row: of x and out in the operands, a multiple of 8.
 
     Raises:
         ValueError: the tile does not fit.
@@ -91,7 +103,7 @@ def launch(
     epilogue = SILU_PAIR if paired else ADD_RESIDUAL if residual is not None else STORE
     fp32_out, device = out.dtype == torch.float32, x.get_device()
     size = (num_outputs(weight), padded_inputs(weight), format_name(weight), x.shape[0])
-    plan = _plan(tile, size, epilogue, fp32_out, overlap, device)
+    plan = _plan(tile, size, epilogue, fp32_out, overlap, operands is not None, device)
     scales, row_scales = _scales(weight)
     arguments = Arguments(
         x.data_ptr(),
@@ -107,6 +119,8 @@ def launch(
         0 if residual is None else residual.stride(0),
         plan.problem.num_tiles,
         plan.teams,
+        *((0, 0) if operands is None else addresses(operands, first_row)),
+        next_operands(ready, first_row),
     )
     maps = _tensor_maps(weight, tile.tiles // plan.problem.share)
     plan.kernel.launch(plan.shape, arguments, *maps)
@@ -129,12 +143,13 @@ def _plan(
     epilogue: int,
     fp32_out: bool,
     overlap: bool,
+    prepared: bool,
     device: int,
 ) -> _Plan:
     """Work out a launch once: in a round the host has some 10 us for each."""
     problem = SkinnyProblem(*size, paired=epilogue == SILU_PAIR)
     num_sms = _sized_for(tile, problem, device)
-    kernel = load(tile, problem, epilogue, fp32_out, overlap, device)
+    kernel = load(tile, problem, epilogue, fp32_out, overlap, prepared, device)
     teams = num_teams(tile, problem, num_sms)
     shared = shared_bytes(tile, problem, num_sms)
     shape = Launch(teams // tile.crew * tile.splits, tile.warps * 32, shared, tile.splits, overlap)
@@ -165,10 +180,12 @@ def cubin(
     epilogue: int = STORE,
     fp32_out: bool = False,
     overlap: bool = False,
+    prepared: bool = False,
 ) -> bytes:
     """Compile the kernel of a tile for a target such as "sm_121a"; needs no GPU."""
     choices = dict(macros(tile, problem))
     choices |= {"EPILOGUE": epilogue, "OUT_FP32": int(fp32_out), "OVERLAP": int(overlap)}
+    choices["PREPARED"] = int(prepared)
     if has_converter(target):
         choices["E2M1_CONVERTER"] = 1
     return nvrtc.compile_cubin(_source(), target, choices)
@@ -180,16 +197,16 @@ def load(
     epilogue: int,
     fp32_out: bool,
     overlap: bool,
+    prepared: bool,
     device: int,
 ) -> CudaKernel:
     """Compile and load a kernel on the current device, once for each set of choices."""
-    key = tuple(macros(tile, problem).items())
-    kernel = _loaded.get((key, epilogue, fp32_out, overlap, device))
+    key = tuple(macros(tile, problem).items()), epilogue, fp32_out, overlap, prepared, device
+    kernel = _loaded.get(key)
     if kernel is None:
         target = nvrtc.architecture(torch.cuda.get_device_capability(device))
-        code = cubin(tile, problem, target, epilogue, fp32_out, overlap)
-        kernel = CudaKernel(code, "skinny")
-        _loaded[key, epilogue, fp32_out, overlap, device] = kernel
+        code = cubin(tile, problem, target, epilogue, fp32_out, overlap, prepared)
+        kernel = _loaded[key] = CudaKernel(code, "skinny")
     return kernel
 
 
@@ -210,7 +227,7 @@ def _scales(weight: Weight) -> tuple[int, int]:
     return 0, weight.tensors()[-1].data_ptr()
 
 
-def _tensor_maps(weight: Weight, box_tiles: int) -> tuple[nvrtc.TensorMap, nvrtc.TensorMap]:
+def _tensor_maps(weight: Weight, box_tiles: int) -> tuple[TensorMap, TensorMap]:
     """Describe codes and scale runs to the copy engine, once for each place in memory."""
     codes = weight.codes
     # both places: a model that is freed leaves its codes' address to one with scales elsewhere
@@ -220,21 +237,17 @@ def _tensor_maps(weight: Weight, box_tiles: int) -> tuple[nvrtc.TensorMap, nvrtc
     if found is None:
         row_bytes = codes.shape[1] * codes.element_size()
         box_rows = box_tiles * TILE_ROWS
-        of_codes = nvrtc.byte_map(
-            codes.data_ptr(), codes.shape[0], row_bytes, box_rows, BOX_ROW_BYTES
-        )
+        of_codes = byte_map(codes.data_ptr(), codes.shape[0], row_bytes, box_rows, BOX_ROW_BYTES)
         of_runs = of_codes
         if isinstance(weight, Nvfp4Weight):
             runs = weight.scale_runs
             row_bytes = runs.shape[1] * RUN_BYTES
-            of_runs = nvrtc.byte_map(
-                runs.data_ptr(), runs.shape[0], row_bytes, box_tiles, RUN_BYTES
-            )
+            of_runs = byte_map(runs.data_ptr(), runs.shape[0], row_bytes, box_tiles, RUN_BYTES)
         found = _maps[key] = (of_codes, of_runs)
     return found
 
 
-_maps: dict[object, tuple[nvrtc.TensorMap, nvrtc.TensorMap]] = {}
+_maps: dict[object, tuple[TensorMap, TensorMap]] = {}
 
 
 @cache

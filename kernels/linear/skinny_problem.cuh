@@ -1,8 +1,7 @@
 // What a skinny product is compiled for, and what a launch of it is told.
 #pragma once
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "../common/operands.cuh"
 
 #define NVFP4 0
 #define FP8_BLOCK 1
@@ -19,9 +18,9 @@
 #define GLOBAL 1
 
 // Compile-time choices. Of a tile and a problem, by `macros` of tile.py: FORMAT, ROW_BLOCKS (of 8
-// rows), LONGEST (steps of the longest slice), SPLITS, CREW, TILES (of 16 outputs, side by side),
-// STAGES, BUFFERS (for a team's sums: 1 or 2), SOURCE. Of a launch, by `cubin` of skinny_launch.py:
-// EPILOGUE, OUT_FP32, OVERLAP and, where the target has it, E2M1_CONVERTER.
+// rows), LONGEST (steps of the longest slice), SPLITS, CREW, FINISHERS, TILES (of 16 outputs, side by
+// side), STAGES, SOURCE. Of a launch, by `cubin` of skinny_launch.py: EPILOGUE, OUT_FP32, OVERLAP,
+// PREPARED (x comes as operands too) and, where the target has it, E2M1_CONVERTER.
 
 __host__ __device__ constexpr int aligned(int bytes) { return (bytes + 127) / 128 * 128; }
 
@@ -40,15 +39,26 @@ constexpr int CODES_BYTES = TILES * TILE_BYTES;
 constexpr int STAGE_BYTES = CODES_BYTES + TILES * RUN_BYTES;
 constexpr int BLOCK_FLOATS = 128;  // sums of 16 outputs and 8 rows
 constexpr int WARP_FLOATS = TILES * ROW_BLOCKS * BLOCK_FLOATS;
-constexpr int THREADS = CREW * WARPS * 32;
-constexpr int BARRIER_BYTES = 1024;
-constexpr int SHARED_X = LONGEST * ROW_BLOCKS * 4 * 32;  // vectors of a slice's activations
+constexpr int WORKERS = CREW * WARPS;  // warps that multiply; FINISHERS more finish their groups
+constexpr int THREADS = (WORKERS + FINISHERS) * 32;
+constexpr int TEAM_BARRIERS = 4;  // beside those of its rings
+constexpr int BARRIER_BYTES = aligned(8 * (CREW * TEAM_BARRIERS + WORKERS * STAGES + WARPS));
+constexpr int STEP_VECTORS = 4 * 32;  // of a step's activations, 8 rows: four for each lane
+constexpr int SHARED_X = ROW_BLOCKS * LONGEST * STEP_VECTORS;  // of a slice's: [row block][step][vector][lane]
 constexpr int MOVED = (LONGEST * 4 + CREW - 1) / CREW;   // of its pieces of 32 inputs, those that one warp brings
+// Whether pieces wait in registers for their factor; prepared rows are hardly ever brought so.
+constexpr bool KEPT = SOURCE == SHARED && PREPARED == 0 && MOVED * ROW_BLOCKS <= 10;
 constexpr int GROUP_BLOCKS = TILES / PAIR * ROW_BLOCKS;  // of a group's results, 16 outputs x 8 rows
-constexpr int HOMED = (GROUP_BLOCKS + SPLITS - 1) / SPLITS;  // of those, at most, one rank of a cluster finishes
+constexpr int PLACES = (CREW * GROUP_BLOCKS + SPLITS - 1) / SPLITS;  // of all teams' blocks, those that one rank finishes
+constexpr int PART_FLOATS = PAIR * BLOCK_FLOATS;  // what one rank knows of a block
 constexpr int RINGS_BYTES = WARPS * STAGES * STAGE_BYTES;
-constexpr int EXCHANGED = SPLITS > 1 ? 2 * HOMED * SPLITS * PAIR * BLOCK_FLOATS : 0;
-constexpr int SUMS_BYTES = 4 * (BUFFERS * WARPS * WARP_FLOATS + EXCHANGED);
+// Where teams have one group each, many rows leave no room for sums beside all else: those of a warp then
+// lie where its ring was, and what ranks send each other where the activations were.
+constexpr bool OVERLAID = FINISHERS == 0 && SPLITS > 1 && SOURCE == SHARED && ROW_BLOCKS > 2;
+constexpr int SUMS_STRIDE = OVERLAID ? STAGES * STAGE_BYTES / 4 : WARP_FLOATS;  // from one warp's to the next's
+constexpr int SUMS_BYTES = OVERLAID ? 0 : 4 * WARPS * WARP_FLOATS;
+constexpr int EXCHANGES = SPLITS == 1 ? 0 : FINISHERS > 0 ? 2 : 1;  // groups whose parts may be under way
+constexpr int EXCHANGE_BYTES = OVERLAID ? 0 : 4 * EXCHANGES * PLACES * SPLITS * PART_FLOATS;
 
 // What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
 struct alignas(64) TensorMap {
@@ -64,6 +74,9 @@ struct Problem {
   const __nv_bfloat16* residual;  // [T, N], row stride residual_stride
   void* out;                      // [T, N] or, for pairs, [T, N/2]
   int rows, n, steps, x_stride, out_stride, residual_stride, tiles, teams;
+  const uint4* operands;          // PREPARED: x as `Operands` of kernels/common/operands.py
+  const uint4* largest;           // their magnitudes, [T, 2, Kp/128] times eight of 16 bits
+  NextOperands next;              // of a pair's results
 };
 
 __device__ __forceinline__ unsigned shared_address(const void* p) {

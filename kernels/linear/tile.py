@@ -31,11 +31,9 @@ CLUSTERS = (1, 2, 4, 8)
 ROW_SCALED = ("nvfp4", "e4m3_row")
 """Formats with one fp32 multiplier a row."""
 
-BARRIER_BYTES = 1024
-"""Room for a block's barriers, which are 8 bytes each, ahead of all else."""
-
-MOST_CREW = 15
-"""Teams that may share a block: each meets at a barrier of its own, and one is the block's."""
+TEAM_BARRIERS = 4
+"""A team's barriers beside those of its rings: two for parts that come, one for sums that are
+stored, one for sums that have been read."""
 
 MOST_WARPS = 32
 """Warps that a block may have."""
@@ -59,8 +57,8 @@ class SkinnyTile:
         stages: steps of weight in flight for each warp, the one in use included; at least 2.
         source: where the activations stay between uses: in shared memory as operands, or in
             global memory, read and converted anew for each group of tiles.
-        buffers: places for the sums of a team's warps: with 1, warps wait until those of the
-            group before have been read.
+        finishers: warps of a block beside those that multiply, which finish all groups but the last
+            of their teams; 0 where no team has more than one.
         most_rows: rows of one launch; a call of more takes two of at most 16.
     """
 
@@ -69,7 +67,7 @@ class SkinnyTile:
     tiles: int
     stages: int
     source: Source
-    buffers: int = 2
+    finishers: int = 1
     most_rows: int = MAX_ROWS
 
     @property
@@ -78,9 +76,14 @@ class SkinnyTile:
         return SLICES // self.splits
 
     @property
+    def workers(self) -> int:
+        """Warps of a block that multiply."""
+        return self.crew * self.team_warps
+
+    @property
     def warps(self) -> int:
         """Warps of a block."""
-        return self.crew * self.team_warps
+        return self.workers + self.finishers
 
     def as_row(self) -> dict[str, Any]:
         """Return the fields as a row of a tile table."""
@@ -181,32 +184,65 @@ def most_tiles(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
 
 
 def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
-    """Return the dynamic shared memory of a block, as skinny.cu lays it out."""
+    """Return the dynamic shared memory of a block, as skinny_team.cuh lays it out."""
     slices, longest, share = tile.team_warps, problem.longest_slice, problem.share
+    barriers = _aligned(8 * (tile.crew * TEAM_BARRIERS + tile.workers * tile.stages + slices))
     rows = _aligned(2 * slices * problem.row_blocks * BLOCK_ROWS * 4)
-    activations = slices * longest * problem.row_blocks * STEP_X_BYTES
-    ring = slices * tile.stages * tile.tiles * TILE_STEP_BYTES[problem.format]
-    blocks = -(-(tile.tiles // share) * problem.row_blocks // tile.splits) * tile.splits * share
-    exchanged = 2 * blocks if tile.splits > 1 else 0
-    partial = tile.buffers * slices * tile.tiles * problem.row_blocks
-    held = most_tiles(tile, problem, num_sms)
-    scale_rows = share * (-(-held // share * TILE_ROWS // STEP) + 1)
-    scales = slices * longest * scale_rows * 4 if problem.format == "fp8_block" else 0
-    row_scales = held * TILE_ROWS * 4 if problem.format in ROW_SCALED else 0
-    team = ring + BLOCK_BYTES * (partial + exchanged) + _aligned(scales + row_scales)
-    whole = BARRIER_BYTES + rows + tile.crew * team
-    return whole + (activations if tile.source == "shared" else 0)
+    held = most_tiles(tile, problem, num_sms) // share
+    scale_rows = (held + 6) // 8 + 1
+    scales = slices * longest * share * scale_rows * 4 if problem.format == "fp8_block" else 0
+    row_scales = held * share * TILE_ROWS * 4 if problem.format in ROW_SCALED else 0
+    rings = tile.workers * _ring_bytes(tile, problem)
+    whole = barriers + rows + rings + tile.crew * (scales + row_scales)
+    if tile.source == "shared":
+        whole += _activation_bytes(tile, problem)
+    if not _overlaid(tile, problem):
+        whole += tile.workers * _sums_bytes(tile, problem) + _exchange_bytes(tile, problem)
+    return whole
+
+
+def _ring_bytes(tile: SkinnyTile, problem: SkinnyProblem) -> int:
+    """Return the ring of one warp."""
+    return tile.stages * tile.tiles * TILE_STEP_BYTES[problem.format]
+
+
+def _sums_bytes(tile: SkinnyTile, problem: SkinnyProblem) -> int:
+    """Return the sums of a group of one warp."""
+    return BLOCK_BYTES * tile.tiles * problem.row_blocks
+
+
+def _activation_bytes(tile: SkinnyTile, problem: SkinnyProblem) -> int:
+    """Return the activations that a block shares."""
+    return tile.team_warps * problem.longest_slice * problem.row_blocks * STEP_X_BYTES
+
+
+def _exchange_bytes(tile: SkinnyTile, problem: SkinnyProblem) -> int:
+    """Return the parts that the ranks of a cluster send to one of them."""
+    blocks = tile.crew * (tile.tiles // problem.share) * problem.row_blocks
+    groups = 0 if tile.splits == 1 else 2 if tile.finishers else 1
+    return groups * -(-blocks // tile.splits) * tile.splits * problem.share * BLOCK_BYTES
+
+
+def _overlaid(tile: SkinnyTile, problem: SkinnyProblem) -> bool:
+    """Say whether sums and parts take the places of rings and activations."""
+    shared = tile.splits > 1 and tile.source == "shared"
+    return shared and tile.finishers == 0 and problem.row_blocks > 2
 
 
 def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_bytes: int) -> bool:
     """Say whether a launch is possible: its shared memory, and pairs not torn apart."""
     torn = problem.paired and tile.tiles % 2
-    # one for each of a team's two groups of sums in flight, one for each stage of a warp's ring
-    barriers = 8 * (2 * tile.crew + tile.warps * tile.stages)
-    possible = tile.splits in CLUSTERS and tile.stages >= 2 and tile.buffers in (1, 2)
-    if torn or not possible or barriers > BARRIER_BYTES:
+    possible = tile.splits in CLUSTERS and tile.stages >= 2 and tile.crew >= 1
+    if torn or not possible:
         return False
-    if not 1 <= tile.crew <= MOST_CREW or tile.warps > MOST_WARPS:
+    if not 0 <= tile.finishers <= tile.crew or tile.warps > MOST_WARPS:
+        return False
+    if tile.finishers == 0 and most_tiles(tile, problem, num_sms) > tile.tiles:
+        return False
+    if _overlaid(tile, problem) and (
+        _sums_bytes(tile, problem) > _ring_bytes(tile, problem)
+        or _exchange_bytes(tile, problem) > _activation_bytes(tile, problem)
+    ):
         return False
     return shared_bytes(tile, problem, num_sms) <= max_shared_bytes
 
@@ -222,7 +258,7 @@ def macros(tile: SkinnyTile, problem: SkinnyProblem) -> Mapping[str, int]:
         "CREW": tile.crew,
         "TILES": tile.tiles,
         "STAGES": tile.stages,
-        "BUFFERS": tile.buffers,
+        "FINISHERS": tile.finishers,
         "SOURCE": SOURCES.index(tile.source),
     }
 

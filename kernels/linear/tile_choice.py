@@ -18,6 +18,9 @@ from kernels.linear.tile import (
     num_teams,
 )
 
+OP, PAIR_OP = "skinny_linear", "skinny_linear_paired"
+"""What rows of a table are for."""
+
 HOPPER_SHAPES = (
     (2, 4, 2), (8, 8, 3), (8, 11, 2), (4, 6, 3), (8, 12, 2), (2, 2, 4), (8, 11, 1), (4, 8, 1),
     (2, 4, 1), (4, 4, 2), (4, 4, 1), (2, 2, 1), (8, 8, 1), (1, 1, 1), (8, 4, 1),
@@ -28,8 +31,11 @@ SPARK_SHAPES = ((1, 1, 2), (1, 1, 1), (2, 1, 2), (4, 1, 2))
 """No clusters where a block has room: 48 multiprocessors that read 5 GB/s each wait for memory
 whatever they do."""
 
-SWEPT = ((1, (1, 2, 3)), (2, (2, 3, 4, 5, 6)), (4, (4, 6, 8, 10, 11, 12)), (8, (4, 8, 10, 11, 12)))
-"""Splits, and the crews that are worth timing with them: mostly 8 to 24 warps a block."""
+SWEPT = (
+    (1, (1, 2, 3)), (2, (2, 3, 4, 5, 6)), (4, (4, 6, 8, 10, 11, 12)),
+    (8, (4, 8, 10, 11, 12, 16, 20, 22)),
+)  # fmt: skip
+"""Splits, and the crews that are worth timing with them: mostly 8 to 24 warps that multiply."""
 
 
 def defaults(
@@ -58,7 +64,7 @@ def defaults(
 
 
 def lookup(
-    rows: Iterable[Mapping[str, Any]], N: int, Kp: int, format_name: str
+    rows: Iterable[Mapping[str, Any]], N: int, Kp: int, format_name: str, *, paired: bool = False
 ) -> SkinnyTiles | None:
     """Find a weight's launch choices in a tile table; None where it has none.
 
@@ -67,13 +73,14 @@ def lookup(
         N: outputs.
         Kp: inputs, padded.
         format_name: name of the weight's format.
+        paired: gate and up end in one output.
 
     Raises:
         ValueError: the entry lacks a class that every weight needs.
         KeyError: a row lacks a field.
     """
     found: dict[int, SkinnyTile] = {}
-    wanted = {"op": "skinny_linear", "N": N, "K": Kp, "format": format_name}
+    wanted = {"op": PAIR_OP if paired else OP, "N": N, "K": Kp, "format": format_name}
     for row in rows:
         if all(row.get(name) == value for name, value in wanted.items()):
             found.setdefault(row["rows"], from_row(row))
@@ -134,8 +141,11 @@ def _busy(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> float:
 def _registers(tile: SkinnyTile, problem: SkinnyProblem) -> int:
     """Estimate a thread's registers: sums and operands, or activations on their way."""
     blocks = problem.row_blocks
-    moved = -(-problem.longest_slice * 4 // tile.crew) if tile.source == "shared" else 1
-    return max(4 * tile.tiles * blocks + 8 * blocks + 44, 6 * moved * blocks + 40)
+    sums = 4 * tile.tiles * blocks
+    if tile.source == "global":  # activations are converted beside the products
+        return sums + (28 if problem.format == "fp8_block" else 20) * blocks + 44
+    moved = -(-problem.longest_slice * 4 // tile.crew)
+    return max(sums + 8 * blocks + 44, 6 * min(moved * blocks, 10) + 36)
 
 
 def _default(problem: SkinnyProblem, hopper: bool) -> SkinnyTile | None:
@@ -144,7 +154,7 @@ def _default(problem: SkinnyProblem, hopper: bool) -> SkinnyTile | None:
     tiles = (_with_ring(shape, problem, hopper) for shape in _shapes(problem, hopper))
 
     def worth(tile: SkinnyTile) -> float:
-        in_flight = min(1.0, tile.warps * tile.tiles / 24)
+        in_flight = min(1.0, tile.workers * tile.tiles / 24)
         return round(_busy(tile, problem, num_sms), 1) * in_flight**0.25
 
     return max((tile for tile in tiles if tile is not None), key=worth, default=None)
@@ -156,8 +166,10 @@ def _with_ring(
     splits, crew, wide = shape
     source = "shared" if hopper else "global"
     deepest = 4 if wide == 1 else 3
-    rings = ((deepest, 2), (deepest, 1), (2, 2), (2, 1))
-    tiles = (SkinnyTile(splits, crew, wide, stages, source, few) for stages, few in rings)
+    tiles = (
+        _with_finishers(SkinnyTile(splits, crew, wide, one, source), problem, hopper)
+        for one in (deepest, 2)
+    )
     return next((tile for tile in tiles if _serves(tile, problem, hopper)), None)
 
 
@@ -172,18 +184,29 @@ def _shapes(problem: SkinnyProblem, hopper: bool) -> list[tuple[int, int, int]]:
 def _worth_timing(problem: SkinnyProblem, hopper: bool) -> list[SkinnyTile]:
     """List the tiles that fit and leave few warps idle, each with rings of two or three depths."""
     num_sms, _ = nominal_gpu(hopper)
-    found = [
-        SkinnyTile(splits, crew, wide, depths[at], source, buffers)
+    shapes = (
+        _with_finishers(SkinnyTile(splits, crew, wide, 2, source), problem, hopper)
         for splits, crews in SWEPT
         for crew in crews
         for wide in (1, 2, 3, 4)
         for source in (("shared",) if hopper else ("global", "shared"))
-        for buffers in ((1, 2) if problem.rows > ROW_CLASSES[0] else (2,))
-        if (depths := _depths(SkinnyTile(splits, crew, wide, 2, source, buffers), problem, hopper))
+    )
+    found = [
+        replace(tile, stages=depths[at])
+        for tile in shapes
+        if (depths := _depths(tile, problem, hopper))
         for at in sorted({min(1, len(depths) - 1), len(depths) // 2, len(depths) - 1})
     ]
     most = max((_busy(tile, problem, num_sms) for tile in found), default=0.0)
     return [tile for tile in found if _busy(tile, problem, num_sms) >= 0.8 * most]
+
+
+def _with_finishers(tile: SkinnyTile, problem: SkinnyProblem, hopper: bool) -> SkinnyTile:
+    """Give a tile finishers where its teams have several groups: one a team, or one for two."""
+    num_sms, _ = nominal_gpu(hopper)
+    if most_tiles(tile, problem, num_sms) <= tile.tiles:
+        return replace(tile, finishers=0)
+    return replace(tile, finishers=tile.crew if tile.crew <= 6 else -(-tile.crew // 2))
 
 
 def _depths(tile: SkinnyTile, problem: SkinnyProblem, hopper: bool) -> list[int]:

@@ -6,12 +6,13 @@ from functools import partial
 import torch
 
 from kernels.common.case import Case, Tensors
+from kernels.common.operands import Operands, operands_of
 from kernels.common.peers import Peer, humming_product, library_product
 from kernels.common.problem import Bar, ModelSizes, Problem, Row, Tile, Tunable
 from kernels.common.round import MAX_ROWS
 from kernels.linear import tile_choice
 from kernels.linear.problems import product_case, run_skinny
-from kernels.linear.skinny import is_spread_on, skinny_linear
+from kernels.linear.skinny import is_spread_on, order_of, skinny_linear
 from kernels.linear.tile import ROW_CLASSES, SkinnyProblem, SkinnyTile, SkinnyTiles
 from kernels.linear.timed_prefill import timed_prefill
 from kernels.linear.timed_weight import random_weight, weight_bytes
@@ -26,6 +27,9 @@ HEAD = Bar(min_share=0.9, gpu=GPU)
 PROOF_OUTPUTS = 256
 """Outputs of the case that is proven before a product is timed: the order of its sums is a matter
 of K alone, and K is the product's own."""
+
+ROWS_ALONE = ("mixer out", "head", "a and b")
+"""Products whose rows no kernel of a round writes as operands."""
 
 TUNED_ROWS = (1, 16, 24, 32)
 """Rows at which an entry is timed, one of each class; 1 stands for 1 to 8, as decode runs it."""
@@ -95,7 +99,7 @@ def _problem(title: str, rows: int, N: int, K: int, name: str, bar: Bar | None) 
         rows=rows,
         sizes={"N": N, "K": K},
         num_bytes=weight_bytes(N, K, name) + 2 * rows * K + (4 if logits else 2) * rows * N,
-        make_calls=partial(_make_calls, rows, N, K, name, logits),
+        make_calls=partial(_make_calls, rows, N, K, name, logits, title not in ROWS_ALONE),
         case=product_case(proven, name, rows, PROOF_OUTPUTS, K, cuda_only=False),
         format_name=name,
         bar=bar,
@@ -110,7 +114,7 @@ def _peers(rows: int, N: int, K: int, name: str) -> tuple[Peer, ...]:
 
 
 def _make_calls(
-    rows: int, N: int, K: int, name: str, logits: bool, num_copies: int, device: str
+    rows: int, N: int, K: int, name: str, logits: bool, ready: bool, num_copies: int, device: str
 ) -> Sequence[Callable[[Tile], object]]:
     spread = is_spread_on(device)
     x = torch.randn(rows, K, device=device, dtype=torch.bfloat16)
@@ -118,12 +122,21 @@ def _make_calls(
     out = torch.empty(rows, N, device=device, dtype=dtype)
     weights = [random_weight(N, K, name, device, spread=spread) for _ in range(num_copies)]
     assert num_bytes(weights[0]) == weight_bytes(N, K, name)
-    return [partial(_call, x, weight, out) for weight in weights]
+    order = order_of(weights[0]) if ready else None
+    operands = None if order is None else operands_of(x, order)
+    return [partial(_call, x, operands, weight, out) for weight in weights]
 
 
-def _call(x: torch.Tensor, weight: Weight, out: torch.Tensor, tile: SkinnyTile | None) -> None:
-    """Multiply with overlap, as a round does."""
-    skinny_linear(x, weight, tiles=_all_rows(tile, x.shape[0]), overlap=x.is_cuda, out=out)
+def _call(
+    x: torch.Tensor,
+    operands: Operands | None,
+    weight: Weight,
+    out: torch.Tensor,
+    tile: SkinnyTile | None,
+) -> None:
+    """Multiply with overlap and from operands, as a round does."""
+    tiles = _all_rows(tile, x.shape[0])
+    skinny_linear(x, weight, tiles=tiles, overlap=x.is_cuda, operands=operands, out=out)
 
 
 def _all_rows(tile: SkinnyTile | None, rows: int) -> SkinnyTiles | None:

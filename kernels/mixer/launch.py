@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from kernels.common import nvrtc
-from kernels.common.nvrtc import CudaKernel, Launch
+from kernels.common.cuda_kernel import CudaKernel, Launch
 from kernels.common.tree import TreeTables
 from kernels.conv.arguments import GateInputs
 from kernels.delta.record import DeltaRecord

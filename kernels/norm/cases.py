@@ -10,6 +10,8 @@ from kernels.common import domain, exact_torch
 from kernels.common.case import Case, Tensors
 from kernels.common.compare import different_bits
 from kernels.common.family import Family, Law, Op
+from kernels.common.operands import Operands
+from kernels.common.operands_law import wrong_operands
 from kernels.norm.op import add_rms_norm, gated_rms_norm, rms_norm
 from kernels.norm.problems import (
     EPS,
@@ -153,6 +155,49 @@ def _tile_changes_bits(device: str) -> str | None:
     return None
 
 
+def _operands_differ(device: str) -> str | None:
+    """Compare operands with those of the rows that are written beside them."""
+    for rows, width, values in (
+        (1, 256, domain.NORMAL), (9, 5120, domain.OUTLIERS), (19, 640, domain.WIDE_EXPONENTS),
+    ):  # fmt: skip
+        inputs = add_case(rows, width, values).draw(6, device)
+        x, residual, weight = inputs["x"], inputs["residual"], inputs["weight"]
+        x[0, 3], weight = torch.nan, weight * 3e4  # beyond fp16 in places
+
+        def alone(
+            operands: Operands, x: torch.Tensor = x, weight: torch.Tensor = weight
+        ) -> torch.Tensor:
+            return rms_norm(x, weight, EPS, operands=operands)
+
+        def added(
+            operands: Operands,
+            x: torch.Tensor = x,
+            residual: torch.Tensor = residual,
+            weight: torch.Tensor = weight,
+        ) -> torch.Tensor:
+            return add_rms_norm(x, residual, weight, EPS, operands=operands)[0]
+
+        for write in (alone, added):
+            if fault := wrong_operands(write, rows, width, device):
+                return f"{write.__name__} {rows} x {width}: {fault}"
+    for rows, heads in ((1, 5), (11, 2)):
+        inputs = gated_case(rows, heads, domain.OUTLIERS).draw(7, device)
+        x, gate, weight = inputs["x"], inputs["gate"], inputs["weight"] * 3e4
+        x[0, 1, 3] = torch.nan
+
+        def gated(
+            operands: Operands,
+            x: torch.Tensor = x,
+            gate: torch.Tensor = gate,
+            weight: torch.Tensor = weight,
+        ) -> torch.Tensor:
+            return gated_rms_norm(x, gate, weight, EPS, operands=operands).flatten(1)
+
+        if fault := wrong_operands(gated, rows, 128 * heads, device):
+            return f"gated {rows} x {heads} heads: {fault}"
+    return None
+
+
 FAMILY = Family(
     name="norm",
     ops={
@@ -166,6 +211,7 @@ FAMILY = Family(
         Law("outputs may overwrite inputs", _in_place_differs),
         Law("strided rows have the bits of contiguous ones", _strided_rows_differ),
         Law("no tile changes a bit", _tile_changes_bits),
+        Law("operands are those of the rows", _operands_differ),
     ),
     timed=timed,
     tunables=TUNABLES,

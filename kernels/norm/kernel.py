@@ -12,6 +12,7 @@ import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.common.exact import silu, sum_rows
+from kernels.common.store_operands import store_operands
 from kernels.common.typing import constexpr
 
 
@@ -29,6 +30,8 @@ def rms_norm_kernel(
     x_ptr,  # bf16 [T, D]
     weight_ptr,  # bf16 or fp32 [D]
     out_ptr,  # bf16 [T, D]
+    image_ptr,  # the operands of out, written where ORDER is not 0
+    largest_ptr,
     num_rows,
     stride_x_row,
     stride_out_row,
@@ -38,6 +41,7 @@ def rms_norm_kernel(
     ROWS: constexpr,
     FOLDS: constexpr,
     PAIRS: constexpr,
+    ORDER: constexpr,
     OVERLAP: constexpr,
 ) -> None:
     """Write x / rms(x) * (1 + weight); one rounding to bf16."""
@@ -52,6 +56,8 @@ def rms_norm_kernel(
     normed = x * _inverse_rms(x, eps, WIDTH, ROWS, FOLDS, PAIRS)
     out = (normed * (1.0 + weight)).to(tl.bfloat16)
     tl.store(out_ptr + rows * stride_out_row + cols, out, mask=mask)
+    if ORDER:
+        store_operands(out, rows, num_rows, 0, image_ptr, largest_ptr, WIDTH, LANES, ROWS, ORDER)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -61,6 +67,8 @@ def add_rms_norm_kernel(
     weight_ptr,  # bf16 or fp32 [D]
     out_ptr,  # bf16 [T, D]
     residual_out_ptr,  # bf16 [T, D]
+    image_ptr,  # the operands of out, written where ORDER is not 0
+    largest_ptr,
     num_rows,
     stride_x_row,
     stride_residual_row,
@@ -72,6 +80,7 @@ def add_rms_norm_kernel(
     ROWS: constexpr,
     FOLDS: constexpr,
     PAIRS: constexpr,
+    ORDER: constexpr,
     OVERLAP: constexpr,
 ) -> None:
     """Write the sum rounded to bf16, and the norm of that rounded sum."""
@@ -92,6 +101,8 @@ def add_rms_norm_kernel(
     normed = total * _inverse_rms(total, eps, WIDTH, ROWS, FOLDS, PAIRS)
     out = (normed * (1.0 + weight)).to(tl.bfloat16)
     tl.store(out_ptr + rows * stride_out_row + cols, out, mask=mask)
+    if ORDER:
+        store_operands(out, rows, num_rows, 0, image_ptr, largest_ptr, WIDTH, LANES, ROWS, ORDER)
 
 
 @triton.jit(do_not_specialize=["num_rows", "num_heads"])
@@ -100,6 +111,8 @@ def gated_rms_norm_kernel(
     gate_ptr,  # bf16 [T, H, D]
     weight_ptr,  # bf16 or fp32 [D]
     out_ptr,  # bf16 [T, H, D]
+    image_ptr,  # the operands of out [T, H * D], written where ORDER is not 0
+    largest_ptr,
     num_rows,  # T * H
     num_heads,
     stride_x_token,
@@ -115,11 +128,14 @@ def gated_rms_norm_kernel(
     FOLDS: constexpr,
     PAIRS: constexpr,
     ROUND_PRODUCT: constexpr,
+    INPUTS: constexpr,
+    ORDER: constexpr,
     OVERLAP: constexpr,
 ) -> None:
     """Write x / rms(x) * weight * silu(gate) with the model's rounding points.
 
     `ROUND_PRODUCT`: the weight is bf16, so the model's product with it is rounded to bf16.
+    `INPUTS`: H * D, of operands, for which D is a multiple of 128.
     """
     rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]).to(tl.int64)
     token, head = rows // num_heads, rows % num_heads
@@ -138,4 +154,10 @@ def gated_rms_norm_kernel(
     scaled = normed.to(tl.bfloat16).to(tl.float32) * weight
     if ROUND_PRODUCT:
         scaled = scaled.to(tl.bfloat16).to(tl.float32)
-    tl.store(out_ptr + out_at, (scaled * silu(gate)).to(tl.bfloat16), mask=mask)
+    out = (scaled * silu(gate)).to(tl.bfloat16)
+    tl.store(out_ptr + out_at, out, mask=mask)
+    if ORDER:
+        store_operands(
+            out, token, num_rows // num_heads, (head * WIDTH).to(tl.int32),
+            image_ptr, largest_ptr, INPUTS, LANES, ROWS, ORDER,
+        )  # fmt: skip

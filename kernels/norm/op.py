@@ -10,6 +10,7 @@ import torch
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
+from kernels.common.operands import Operands, order, places
 from kernels.norm import tile as tiles
 from kernels.norm.reference import (
     add_rms_norm_reference,
@@ -30,6 +31,7 @@ def rms_norm(
     tile: NormTile | None = None,
     overlap: bool = False,
     out: torch.Tensor | None = None,
+    operands: Operands | None = None,
 ) -> torch.Tensor:
     """Normalise rows by their root mean square and scale them by 1 + weight.
 
@@ -41,6 +43,7 @@ def rms_norm(
         overlap: start before the previous kernel of the stream has ended (programmatic dependent
             launch). Changes no bit; every kernel of the stream must then wait as this one does.
         out: bf16 [T, D] to write into, rows contiguous; may be x. None allocates.
+        operands: written with the result as the product behind takes it; None where it does not.
 
     Returns:
         bf16 [T, D]; `out` where it was given.
@@ -66,15 +69,21 @@ def rms_norm(
     out = torch.empty_like(x) if out is None else out
     axes.tensor("out", out, ("T", "D"), ACTIVATION, "allocate it like x")
     axes.same_device(x=x, weight=weight, out=out)
+    if operands is not None:
+        operands.expect("rms_norm", out)
     if not interpreter.on_kernels(x):
-        return out.copy_(rms_norm_reference(x, weight, eps))
+        out.copy_(rms_norm_reference(x, weight, eps))
+        if operands is not None:
+            operands.fill(out)
+        return out
     tile = _fitting("rms_norm", tile, axes["D"])
     if num_rows := axes["T"]:
         from kernels.norm.kernel import rms_norm_kernel
 
         rms_norm_kernel[(tile.num_programs(num_rows),)](
-            x, weight, out, num_rows, x.stride(0), out.stride(0), eps,
-            **tile.constants(axes["D"]), OVERLAP=overlap, **_options(tile, overlap),
+            x, weight, out, *places(operands), num_rows, x.stride(0), out.stride(0), eps,
+            **tile.constants(axes["D"]), ORDER=order(operands), OVERLAP=overlap,
+            **_options(tile, overlap),
         )  # fmt: skip
     return out
 
@@ -89,6 +98,7 @@ def add_rms_norm(
     overlap: bool = False,
     out: torch.Tensor | None = None,
     residual_out: torch.Tensor | None = None,
+    operands: Operands | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Add a sublayer's output to the residual stream and normalise the sum.
 
@@ -102,6 +112,7 @@ def add_rms_norm(
             launch). Changes no bit; every kernel of the stream must then wait as this one does.
         out: bf16 [T, D] for the norm; may be x. None allocates.
         residual_out: bf16 [T, D] for the sum; may be residual. None allocates.
+        operands: written with the norm as the product behind takes it; None where it does not.
 
     Returns:
         The norm and the sum, bf16 [T, D] each.
@@ -129,17 +140,22 @@ def add_rms_norm(
     axes.tensor("out", out, ("T", "D"), ACTIVATION, "allocate it like x")
     axes.tensor("residual_out", residual_out, ("T", "D"), ACTIVATION, "allocate it like x")
     axes.same_device(x=x, residual=residual, weight=weight, out=out, residual_out=residual_out)
+    if operands is not None:
+        operands.expect("add_rms_norm", out)
     if not interpreter.on_kernels(x):
         normed, total = add_rms_norm_reference(x, residual, weight, eps)
+        if operands is not None:
+            operands.fill(normed)
         return out.copy_(normed), residual_out.copy_(total)
     tile = _fitting("add_rms_norm", tile, axes["D"])
     if num_rows := axes["T"]:
         from kernels.norm.kernel import add_rms_norm_kernel
 
         add_rms_norm_kernel[(tile.num_programs(num_rows),)](
-            x, residual, weight, out, residual_out, num_rows,
+            x, residual, weight, out, residual_out, *places(operands), num_rows,
             x.stride(0), residual.stride(0), out.stride(0), residual_out.stride(0), eps,
-            **tile.constants(axes["D"]), OVERLAP=overlap, **_options(tile, overlap),
+            **tile.constants(axes["D"]), ORDER=order(operands), OVERLAP=overlap,
+            **_options(tile, overlap),
         )  # fmt: skip
     return out, residual_out
 
@@ -153,6 +169,7 @@ def gated_rms_norm(
     tile: NormTile | None = None,
     overlap: bool = False,
     out: torch.Tensor | None = None,
+    operands: Operands | None = None,
 ) -> torch.Tensor:
     """Normalise each head's row, scale it by weight and gate it by SiLU.
 
@@ -167,13 +184,16 @@ def gated_rms_norm(
         overlap: start before the previous kernel of the stream has ended (programmatic dependent
             launch). Changes no bit; every kernel of the stream must then wait as this one does.
         out: bf16 [T, H, D] to write into; may be x. None allocates.
+        operands: of rows [T, H * D], written with the result as the product behind takes it, D a
+            multiple of 128; None where it does not.
 
     Returns:
         bf16 [T, H, D]; `out` where it was given.
 
     Raises:
         TypeError: a dtype is not one of those above.
-        ValueError: shapes, strides or devices disagree, or the tile does not fit the width.
+        ValueError: shapes, strides or devices disagree, the tile does not fit the width, or
+            operands are asked for and D is no multiple of 128.
 
     Numerics:
         fp32 normalise -> bf16; times weight, product -> bf16 when the weight is bf16 and kept in
@@ -194,17 +214,23 @@ def gated_rms_norm(
     out = torch.empty_like(x) if out is None else out
     axes.tensor("out", out, ("T", "H", "D"), ACTIVATION, "allocate it like x")
     axes.same_device(x=x, gate=gate, weight=weight, out=out)
+    if operands is not None:
+        operands.expect_heads("gated_rms_norm", out)
     if not interpreter.on_kernels(x):
-        return out.copy_(gated_rms_norm_reference(x, gate, weight, eps))
+        out.copy_(gated_rms_norm_reference(x, gate, weight, eps))
+        if operands is not None:
+            operands.fill(out.flatten(1))
+        return out
     tile = _fitting("gated_rms_norm", tile, axes["D"])
     if num_rows := axes["T"] * axes["H"]:
         from kernels.norm.kernel import gated_rms_norm_kernel
 
         gated_rms_norm_kernel[(tile.num_programs(num_rows),)](
-            x, gate, weight, out, num_rows, axes["H"], x.stride(0), x.stride(1),
+            x, gate, weight, out, *places(operands), num_rows, axes["H"], x.stride(0), x.stride(1),
             gate.stride(0), gate.stride(1), out.stride(0), out.stride(1), eps,
-            **tile.constants(axes["D"]), OVERLAP=overlap,
-            ROUND_PRODUCT=weight.dtype == torch.bfloat16, **_options(tile, overlap),
+            **tile.constants(axes["D"]), ROUND_PRODUCT=weight.dtype == torch.bfloat16,
+            INPUTS=0 if operands is None else operands.num_inputs, ORDER=order(operands),
+            OVERLAP=overlap, **_options(tile, overlap),
         )  # fmt: skip
     return out
 

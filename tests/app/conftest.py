@@ -1,6 +1,7 @@
 """Commands as subprocesses, in folders of their own."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from app.command_line import run_command_line
 from engine.settings.environment import child_environment
-from tests.app.terminal import Terminal
+from tests.app.terminal import Terminal, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,6 +67,25 @@ def scripted(environment):
     def call(scripts, *arguments, **options):
         command = [sys.executable, "-m", "tests.app.driver", json.dumps(scripts), *arguments]
         return _run(command, environment, options)
+
+    return call
+
+
+@pytest.fixture
+def interrupted(environment, tmp_path):
+    """As `scripted`, with Ctrl-C once an answer is being written."""
+
+    def call(scripts, *arguments):
+        command = [sys.executable, "-m", "tests.app.driver", json.dumps(scripts), *arguments]
+        writing = tmp_path / "writing"
+        with subprocess.Popen(
+            command, env={**environment, "WRITING": str(writing)}, cwd=ROOT,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ) as child:  # fmt: skip
+            wait_until(writing.exists, 30)
+            child.send_signal(signal.SIGINT)
+            out, errors = child.communicate(timeout=30)
+        return SimpleNamespace(returncode=child.returncode, stdout=out, stderr=errors)
 
     return call
 

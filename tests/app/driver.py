@@ -1,7 +1,8 @@
 """Run as a program: the real command line over a scripted engine, for tests in subprocesses.
 
 Usage: python -m tests.app.driver SCRIPT [qwen38's own arguments]; SCRIPT is JSON, a list of the
-fields of `tests.fakes.engine.Script`, where ``refuses`` is the sentence of a RequestError.
+fields of `tests.fakes.engine.Script`, where ``refuses`` is the sentence of a RequestError. The file
+that the variable WRITING names is there once an answer has a round.
 """
 
 import json
@@ -11,7 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.errors import RequestError
+from engine.settings.environment import child_environment
+from engine.types import RoundEnded
 from tests.fakes.engine import INFO, Script, ScriptedEngine
+
+
+class TellingEngine(ScriptedEngine):
+    def generate(self, request, stop):
+        writing = child_environment({}).get("WRITING")
+        for event in super().generate(request, stop):
+            yield event
+            if writing is not None and isinstance(event, RoundEnded):
+                Path(writing).touch()
 
 
 def main():
@@ -23,7 +35,7 @@ def main():
     fake = types.ModuleType("engine.open")
 
     def open_engine(choice, settings, on_progress, cancel):
-        return ScriptedEngine(scripts, INFO)
+        return TellingEngine(scripts, INFO)
 
     fake.open_engine = open_engine
     sys.modules["engine.open"] = fake

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -217,8 +218,58 @@ def test_a_profile_of_ones_own_is_listed_and_its_mistakes_are_named(qwen38, tmp_
         text = shipped.read_text().partition("[settings")[0]
         own.write_text(text.replace("max_tokens = 7", mistake))
         done = qwen38("profiles")
+        assert done.returncode == 0
+        assert re.search(rb"^mine +- +- +- +faulty$", done.stdout, re.MULTILINE)
+        assert b"mine is faulty: " in done.stdout
+        assert hint in done.stdout
+        done = qwen38("profiles", "show", "mine")
         assert done.returncode == 2
         assert hint in done.stderr
+
+
+@pytest.fixture
+def faulty(tmp_path):
+    """A profile of one's own, 'mine', whose file does not read."""
+    own = tmp_path / "config" / "profiles" / "mine.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text("title = 3")
+
+
+@pytest.mark.usefixtures("faulty")
+@pytest.mark.parametrize("command", [("run", "hi", "--max-tokens", "1"), ("settings", "seed")])
+def test_a_faulty_profile_is_told_and_fails_what_names_it(qwen38, command):
+    done = qwen38(*command)
+    assert done.returncode == 0
+    assert done.stderr.count(b"A profile is left out. ") == 1
+    done = qwen38(*command, "--profile", "mine")
+    assert done.returncode == 2
+    assert done.stderr.count(b"mine.toml") == 1
+    assert b"mine.toml: 'weights' is missing, expected a table" in done.stderr
+
+
+@pytest.mark.usefixtures("faulty")
+def test_a_faulty_profile_is_a_row_of_every_report(qwen38):
+    table = json.loads(qwen38("profiles", "--json").stdout)
+    assert (table[-1]["name"], table[-1]["state"]) == ("mine", "faulty")
+    report = json.loads(qwen38("doctor", "--json").stdout)
+    assert {"profile mine", "memory plan"} <= {one["topic"] for one in report["findings"]}
+    assert report["can_chat"]
+
+
+def test_no_rate_is_told_of_files_that_are_cut(qwen38, tmp_path):
+    files = tmp_path / "model"
+    shutil.copytree(ROOT / "profiles" / "demo", files)
+    (files / "mtp.safetensors").write_bytes((files / "mtp.safetensors").read_bytes()[:-1])
+    own = tmp_path / "config" / "profiles" / "cut.toml"
+    own.parent.mkdir(parents=True)
+    shipped = (ROOT / "profiles" / "demo.toml").read_text()
+    own.write_text(shipped.replace('embedded = "demo"', f'folder = "{files}"'))
+    listed = qwen38("profiles").stdout.decode()
+    assert re.search(r"^cut .* -  refused$", listed, re.MULTILINE)
+    assert "cut is refused: " in listed
+    shown = qwen38("profiles", "show", "cut").stdout.decode()
+    assert "tokens a second" not in shown
+    assert re.search(r"^refused +.*mtp\.safetensors is truncated", shown, re.MULTILINE)
 
 
 def test_doctor_speaks_in_sentences_with_mends(qwen38):

@@ -31,7 +31,7 @@ def on_a_gpu(monkeypatch, tmp_path):
     def call(*candidates):
         family = fake.family(Sleeper(), (fake.PRESENT, *candidates))
         monkeypatch.setattr("engine.doctor.has_cuda", lambda: True)
-        monkeypatch.setattr(families, "choose_families", lambda names: (family,))
+        monkeypatch.setattr(families, "choose_families", lambda names, *_: (family,))
         monkeypatch.setattr(tiles, "load_families", lambda names: (family,))
         place = lambda folder: tuning.Place("cpu", fake.CAPABILITY, folder)
         monkeypatch.setattr(tuning, "this_gpu", place)
@@ -85,7 +85,7 @@ def test_a_red_kernel_is_not_timed_and_the_exit_code_says_so(qwen38, monkeypatch
 
     ran = fake.Ran()
     red = fake.family(ran, run_default=wrong, run=wrong)
-    monkeypatch.setattr(families, "choose_families", lambda names: (red,))
+    monkeypatch.setattr(families, "choose_families", lambda names, *_: (red,))
     done = qwen38("bench", "kernels", "--device", "cpu")
     assert done.returncode == 1
     said = done.stderr.decode().splitlines()[-1]
@@ -101,9 +101,10 @@ def test_tune_without_a_gpu_is_a_sentence(qwen38, monkeypatch):
     assert done.returncode == 2
     assert done.stderr.startswith(b"Request: There is no CUDA device here")
     assert done.stderr.count(b"\n") == 1
-    done = qwen38("tune", "--family", "nrom")
-    assert done.returncode == 2
-    assert b"Did you mean 'norm'?" in done.stderr
+    for name, meant in (("nrom", b"norm"), ("round", b"rounds")):
+        done = qwen38("tune", "--family", name)
+        assert done.returncode == 2
+        assert b"Did you mean '" + meant + b"'?" in done.stderr
     assert qwen38("tune", "--seconds", "0").returncode == 2
 
 
@@ -138,7 +139,7 @@ def test_tune_says_what_is_red_and_ends_with_one(qwen38, on_a_gpu, monkeypatch):
     (family,) = families.choose_families(None)
     (tunable,) = family.tunables
     red = replace(family, tunables=(replace(tunable, default=lambda key: fake.LEAVES_A_HOLE),))
-    monkeypatch.setattr(families, "choose_families", lambda names: (red,))
+    monkeypatch.setattr(families, "choose_families", lambda names, *_: (red,))
     done = qwen38("tune")
     assert done.returncode == 1
     assert b"Check: fake double width=8 is red and is not tuned" in done.stderr

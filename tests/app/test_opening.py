@@ -40,6 +40,10 @@ def test_a_bias_is_pairs_between_commas():
         ("5", "holds '5', expected ID:NUMBER. Write pairs between commas"),
         ("a:1", "holds 'a:1'"),
         ("5:x,6:1", "holds '5:x'"),
+        ("\u0661:5", "holds '\u0661:5'"),
+        ("1:\u0665", "holds '1:\u0665'"),
+        ("1_0:5", "holds '1_0:5'"),
+        ("5:nan", "holds '5:nan'"),
         ("5:1,5:2", "names the id 5 twice"),
     ],
 )

@@ -1,6 +1,7 @@
 """The menu over the real demo: what it offers, what a switch opens, and that memory comes back."""
 
 import gc
+import shutil
 import threading
 import weakref
 from dataclasses import replace
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.opening import plan, request_of
-from app.profile_menu import ProfileMenu
+from app.profile_menu import ProfileMenu, offer_line
 from engine.errors import CancelledError, CheckpointError, ProfileError
 from engine.types import Message
 
@@ -116,7 +117,7 @@ def test_a_profile_of_ones_own_names_its_folder(tmp_path, chosen):
     (tmp_path / "profiles" / "mine.toml").write_text(own)
     settings = replace(chosen.settings, paths=replace(chosen.settings.paths, config=tmp_path))
     menu = ProfileMenu(replace(chosen, settings=settings))
-    assert "mine" in menu.names()
+    assert menu.faulty() == []
     engine = opened(menu.switch("mine", None))
     assert engine.info.profile == "mine"
     assert answer(engine, chosen.settings).text
@@ -126,6 +127,24 @@ def test_a_profile_of_ones_own_names_its_folder(tmp_path, chosen):
     )
     with pytest.raises(CheckpointError, match="elsewhere holds no config.json"):
         menu.switch("mine", None)
+
+
+def test_what_does_not_read_is_in_the_menu_with_its_reason_and_without_a_rate(tmp_path, chosen):
+    shipped = Path("profiles/demo.toml").read_text()
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "faulty.toml").write_text(shipped.replace("title", "titles"))
+    shutil.copytree("profiles/demo", tmp_path / "model")
+    (tmp_path / "model" / "mtp.safetensors").write_bytes(b"cut")
+    cut = shipped.replace('embedded = "demo"', f'folder = "{tmp_path / "model"}"')
+    (tmp_path / "profiles" / "cut.toml").write_text(cut)
+    settings = replace(chosen.settings, paths=replace(chosen.settings.paths, config=tmp_path))
+    menu = ProfileMenu(replace(chosen, settings=settings))
+    (faulty,) = menu.faulty()
+    assert (faulty.name, "Did you mean 'title'?" in faulty.problem) == ("faulty", True)
+    offer = next(one for one in menu.offers(None) if one.profile.name == "cut")
+    line = offer_line(offer, "demo")
+    assert "expected - tok/s, files refused. " in line
+    assert "mtp.safetensors is truncated" in line
 
 
 def test_keys_and_values_in_8_bits_take_less(menu, chosen):

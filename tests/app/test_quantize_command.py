@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import pytest
 
@@ -14,7 +15,7 @@ def source(tmp_path_factory):
 
 
 def test_a_release_becomes_a_folder_that_answers(source, qwen38, tmp_path):
-    out = tmp_path / "out"
+    out = tmp_path / "my out"
     text = calibration_file(tmp_path)
     given = ("--method", "gptq", "--calibration", str(text), "--tokens", "384")
     done = qwen38("quantize", str(source), str(out), *given, "--sequence", "384", "--device", "cpu")
@@ -27,8 +28,10 @@ def test_a_release_becomes_a_folder_that_answers(source, qwen38, tmp_path):
     assert "left" in told[5]
     table = done.stdout.decode()
     assert "down_proj" in table
-    assert f"qwen38 run --model {out}" in table
-    done = qwen38("run", "hello", "--model", str(out), "--max-tokens", "4", "--json")
+    told = next(line for line in table.splitlines() if line.startswith("Try it with:"))
+    command = shlex.split(told.partition(":")[2])  # as a shell reads what is copied
+    assert command[1:] == ["run", "--model", str(out), "hello"]
+    done = qwen38(*command[1:], "--max-tokens", "4", "--json")
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["token_ids"]) > 0
     again = qwen38(

@@ -1,7 +1,11 @@
 """One sentence is one line on stderr, whatever it quotes, and a failure never tells of itself."""
 
 import errno
+import fcntl
 import os
+import struct
+import sys
+import termios
 
 import pytest
 
@@ -14,6 +18,17 @@ def test_foreign_text_forges_no_second_line(capsys, tmp_path):
     assert capsys.readouterr().err == "Request: no '/tmp/x␍␊qwen38: fine␉yes␤'.\n"
     say("one\ntwo")
     assert capsys.readouterr().err == "one␊two\n"
+
+
+def test_a_terminal_gets_it_broken_between_words(monkeypatch):
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 20, 0, 0))
+    with os.fdopen(slave, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        say("a long-winded sentence of a/path/that/is/longer/than/a/row")
+        shown = os.read(master, 1000).decode().split("\r\n")
+    os.close(master)
+    assert shown == ["a long-winded", "sentence of", "a/path/that/is/longer/than/a/row", ""]
 
 
 def test_our_own_lines_stay_lines(capsys):

@@ -1,5 +1,6 @@
 """What a profile is expected to do comes from bytes and a measured bandwidth, and says so."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from engine.draft.price_table import PriceTable, shipped_prices
 from engine.expected import expect, expect_here
 from engine.machine.measure import ReadBandwidth
 from engine.model.packing import Launching
-from engine.profile import load_profiles
+from engine.profile import load_profiles, profile_folder
 from engine.settings.load import load_settings
 from engine.tune.user_prices import Served, prices_path, write_prices
 
@@ -100,13 +101,24 @@ def test_the_state_tells_whether_it_would_open():
     assert not of("fp8", free_bytes=GB).fits
 
 
-def test_files_that_do_not_read_are_refused(tmp_path, monkeypatch):
+def test_a_config_that_does_not_read_is_refused(tmp_path):
     snapshot = tmp_path / "hub" / "models--Qwen--Qwen3.8-27B-FP8" / "snapshots" / "1"
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{")
     one = of("fp8")
     assert one.state == "refused"
-    assert "config.json" in one.need.problem
+    assert "config.json" in str(one.need.problem)
+
+
+def test_files_that_are_cut_are_refused_by_their_headers(tmp_path):
+    files = tmp_path / "model"
+    shutil.copytree(profile_folder() / "demo", files)
+    (files / "mtp.safetensors").write_bytes((files / "mtp.safetensors").read_bytes()[:-1])
+    one = expect(
+        replace(PROFILES["demo"], folder=str(files)), 1024, CPU, read_gb_s=10.0, free_bytes=GB
+    )
+    assert one.state == "refused"
+    assert "mtp.safetensors is truncated" in str(one.need.problem)
 
 
 def test_this_machine_is_measured_once_for_all(monkeypatch):

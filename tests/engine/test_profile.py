@@ -1,6 +1,7 @@
 """Profiles are data: unknown keys and values are refused with the nearest name."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -64,11 +65,26 @@ def test_what_an_editor_leaves_beside_a_profile_is_none(tmp_path):
     assert load_profiles(tmp_path).keys() == load_profiles().keys()
 
 
-def test_two_profiles_of_one_name_are_refused(tmp_path):
+def test_a_file_that_does_not_read_stops_its_own_profile_only(tmp_path):
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "bad.toml").write_text(GOOD.replace("max_tokens", "max_tokenz"))
+    (tmp_path / "profiles" / "mine.toml").write_text(GOOD)
+    profiles = load_profiles(tmp_path)
+    assert set(profiles) == {*load_profiles(), "mine"}
+    (notice,) = profiles.notices
+    assert re.match(r"A profile is left out\. .*bad\.toml: .*Did you mean", notice)
+    assert get_profile("mine", profiles).title == "Mine"
+    with pytest.raises(ProfileError, match=r"bad\.toml: there is no key 'drafting\.max_tokenz'"):
+        get_profile("bad", profiles)
+
+
+def test_a_profile_of_a_shipped_ones_name_is_left_out_and_whoever_names_it_is_told(tmp_path):
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles" / "fp8.toml").write_text(GOOD)
-    with pytest.raises(ProfileError, match="'fp8' stands in"):
-        load_profiles(tmp_path)
+    profiles = load_profiles(tmp_path)
+    assert profiles["fp8"] == load_profiles()["fp8"]
+    with pytest.raises(ProfileError, match=r"'fp8' stands in .* and in .*Rename one of them\."):
+        get_profile("fp8", profiles)
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ class ScriptedEngine:
     def read_ahead(self, request: Request, stop: threading.Event) -> Iterator[Event]:
         self.ahead.append(request)
         num = self.count_tokens(request.messages)
+        yield PromptProgressed(0, num, 0, 0.0)
         for step in range(1, self.ahead_steps + 1):
             end = time.monotonic() + self.ahead_step_s
             while not stop.is_set() and (left := end - time.monotonic()) > 0:

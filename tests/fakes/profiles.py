@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.opening import Plan
-from app.profile_menu import Switch
+from app.profile_menu import FaultyProfile, Switch
 from engine.errors import CheckpointError
 from engine.expected import Expected
 from engine.fit import Need
@@ -42,6 +42,8 @@ class FakeMenu:
 
     loads: dict[str, Load]
     beside: bool = True
+    broken: dict[str, str] = field(default_factory=dict)
+    """Why the file of a profile does not read, by name."""
     asked: list[str] = field(default_factory=list)
 
     def offers(self, info):
@@ -52,8 +54,8 @@ class FakeMenu:
             for name, size in sizes.items()
         ]
 
-    def names(self):
-        return list(load_profiles())
+    def faulty(self):
+        return [FaultyProfile(name, problem) for name, problem in self.broken.items()]
 
     def switch(self, name, info):
         self.asked.append(name)
@@ -96,7 +98,9 @@ class FakePlan(Plan):
 def expected(name, size, *, is_here):
     path = Path(f"/models/{name}") if is_here else None
     num_bytes = size * GB
-    need = Need(name, path, "", SHAPE_27B, 32768, num_bytes, num_bytes, 2 * GB, num_bytes, GB // 2)
+    need = Need(
+        name, path, None, SHAPE_27B, 32768, num_bytes, num_bytes, 2 * GB, num_bytes, GB // 2
+    )
     state = "ready" if is_here else "missing"
     moved = num_bytes - GB
     return Expected(need, state, 96 * GB, 235.0, moved, 1024, 235e9 / moved)

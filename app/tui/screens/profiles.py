@@ -15,7 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from app.profile_menu import ProfileMenu, rate_text
+from app.profile_menu import FaultyProfile, ProfileMenu, files_word, rate_text
 from app.tui.screens.help import HelpPart
 from app.tui.screens.pointed_list import GUTTER_CELLS, PointedList
 from app.tui.theme import Look
@@ -68,7 +68,7 @@ class ProfileScreen(ModalScreen[str | None]):
     class MenuRead(Message):
         """Every profile was looked at."""
 
-        def __init__(self, found: "list[Offer]", problem: str) -> None:
+        def __init__(self, found: "list[Offer | FaultyProfile]", problem: str) -> None:
             super().__init__()
             self.found = found
             self.problem = problem
@@ -88,7 +88,7 @@ class ProfileScreen(ModalScreen[str | None]):
         self._look = look
         self._title = title
         self._without = without
-        self._found: list[Offer] = []
+        self._found: list[Offer | FaultyProfile] = []
         self._head = Static(markup=False)
         self._about = Static(markup=False, classes="about")
 
@@ -111,7 +111,7 @@ class ProfileScreen(ModalScreen[str | None]):
 
     def _read(self) -> None:
         try:
-            found, problem = self._menu.offers(self._info), ""
+            found, problem = [*self._menu.offers(self._info), *self._menu.faulty()], ""
         except EngineError as error:
             found, problem = [], str(error)
         self.post_message(self.MenuRead(found, problem))
@@ -136,7 +136,7 @@ class ProfileScreen(ModalScreen[str | None]):
         head = _row(self._look, HEADINGS, "", room, [self._look.dim] * 6)
         self._head.update(Text(" " * GUTTER_CELLS, end="").append_text(head))
         rows.clear_options()
-        rows.add_options(Option(self._line(one, room), id=_name(one)) for one in self._found)
+        rows.add_options(Option(self._line(one, room)) for one in self._found)
         names = [_name(one) for one in self._found]
         here = names.index(self._current) if self._current in names else 0
         if names:
@@ -146,12 +146,14 @@ class ProfileScreen(ModalScreen[str | None]):
     def _current(self) -> str:
         return self._info.profile if self._info is not None else ""
 
-    def _line(self, one: "Offer", room: int) -> Text:
+    def _line(self, one: "Offer | FaultyProfile", room: int) -> Text:
         look = self._look
+        if isinstance(one, FaultyProfile):
+            cells = (one.name, "", "", "", "", "faulty")
+            return _row(look, cells, "", room, [look.text] * 5 + [look.error])
         need = one.expected.need
         is_current = _name(one) == self._current
         mark = look.signs.busy if is_current else ""
-        files = "loaded" if is_current else "here" if one.is_here else "missing"
         tone = look.good if is_current or one.is_here else look.notice
         memory = look.text if one.expected.fits or is_current else look.notice
         name = look.accent if is_current else look.text
@@ -160,8 +162,8 @@ class ProfileScreen(ModalScreen[str | None]):
             visible_line(one.profile.title, 16),
             size_text(need.stored_bytes),
             size_text(need.total_bytes),
-            rate_text(one.expected),
-            files,
+            rate_text(one),
+            files_word(one, self._current),
         )
         styles = [name, look.dim, look.text, memory, look.text, tone]
         return _row(look, cells, mark, room, styles)
@@ -170,8 +172,11 @@ class ProfileScreen(ModalScreen[str | None]):
     def _look_at(self, event: OptionList.OptionHighlighted) -> None:
         self._about.update(self._page(self._found[event.option_index]))
 
-    def _page(self, one: "Offer") -> Group:
-        look, need = self._look, one.expected.need
+    def _page(self, one: "Offer | FaultyProfile") -> Group:
+        look = self._look
+        if isinstance(one, FaultyProfile):
+            return Group(Text(visible(one.problem), look.error))
+        need = one.expected.need
         lines = [Text(visible(one.profile.about), look.text)]
         lines.append(Text(self._memory_text(one), look.text))
         if one.mend:
@@ -203,10 +208,12 @@ class ProfileScreen(ModalScreen[str | None]):
         one = self._found[event.option_index]
         if _name(one) == self._current:
             self._say(f"{self._current} is loaded already")
+        elif isinstance(one, FaultyProfile):
+            self._say("its own file does not read: see below what to mend")
         elif not one.is_here:
-            self._say("its files are not here: see below what to do")
+            self._say(f"its files are {files_word(one, '')}: see below what to do")
         else:
-            self.dismiss(event.option_id)
+            self.dismiss(_name(one))
 
     def action_look_down(self) -> None:
         """Scroll the text below the list."""
@@ -225,8 +232,8 @@ WIDTHS = (12, 16, 9, 10, 13, 8)
 ALIGNED_RIGHT = (False, False, True, True, True, False)
 
 
-def _name(one: "Offer") -> str:
-    return one.profile.name
+def _name(one: "Offer | FaultyProfile") -> str:
+    return one.name if isinstance(one, FaultyProfile) else one.profile.name
 
 
 def _row(look: Look, cells: tuple[str, ...], mark: str, room: int, styles: "list[Style]") -> Text:

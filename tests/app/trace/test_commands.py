@@ -3,13 +3,9 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 
 import pytest
 
-from tests.app.conftest import ROOT
 from tests.app.trace import perfetto
 from tests.app.trace.scripted import ExactEngine, read, record
 
@@ -44,18 +40,11 @@ def test_run_without_it_records_nothing(scripted, tmp_path):
     assert not list(tmp_path.rglob("*.trace"))
 
 
-def test_ctrl_c_writes_what_there_is(environment, tmp_path):
+def test_ctrl_c_writes_what_there_is(interrupted, tmp_path):
     path = tmp_path / "x.json"
-    command = [sys.executable, "-m", "tests.app.driver", json.dumps([SLOW])]
-    with subprocess.Popen(
-        [*command, "run", "hi", "--trace", str(path)], env=environment, cwd=ROOT,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as child:  # fmt: skip
-        time.sleep(1.2)
-        child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=30)
-    assert child.returncode == 130
-    assert b"The trace is in" in errors
+    done = interrupted([SLOW], "run", "hi", "--trace", str(path))
+    assert done.returncode == 130
+    assert b"The trace is in" in done.stderr
     perfetto.check(perfetto.load(path))
     (turn,) = read(path)
     assert turn.record.finish_reason == "cancelled"

@@ -20,6 +20,7 @@ from app.tui.own_keys import OwnKey
 from app.tui.worker import EngineWorker
 from engine.settings.load import load_settings
 from tests.fakes.engine import Script, ScriptedEngine, real_checkpoint_engine
+from tests.fakes.profiles import FakeMenu, Load
 
 
 @dataclass
@@ -125,3 +126,15 @@ def seat(tmp_path: Path) -> Callable[..., object]:
             app.chat.close()
 
     return open_seat
+
+
+@pytest.fixture
+def chat(seat: Callable[..., object]) -> Callable[..., tuple[object, dict[str, Load]]]:
+    """A factory of a seat that has the profile nvfp4 open, and of the others to go to."""
+
+    def open_chat(*, first=None, beside=True, size=(80, 24), broken=None, **others):
+        loads = {"nvfp4": Load(script=first or Script(answer="four bits")), **others}
+        menu = FakeMenu(loads, beside, broken or {})
+        return seat(opener=menu.opener("nvfp4"), profiles=menu, size=size), loads
+
+    return open_chat

@@ -1,5 +1,7 @@
 """F9 and /compare: the last prompt under two profiles, and the way back whatever happens."""
 
+from functools import partial
+
 import pytest
 
 from app.tui.comparison import difference_at
@@ -13,13 +15,9 @@ SLOW = Script(answer=" ".join(f"word{n}" for n in range(200)), round_s=0.02)
 
 
 @pytest.fixture
-def chat(seat):
-    def open_chat(beside=True, size=(120, 36), first=None, **others):
-        loads = {"nvfp4": Load(script=first or Script(answer=FOUR)), **others}
-        menu = FakeMenu(loads, beside)
-        return seat(opener=menu.opener("nvfp4"), profiles=menu, size=size), loads
-
-    return open_chat
+def chat(chat):
+    """The same, with room for two answers."""
+    return partial(chat, size=(120, 36), first=Script(answer=FOUR))
 
 
 def words(s):
@@ -40,7 +38,7 @@ async def asked(s, text="what is a volcano?"):
 
 @pytest.mark.parametrize("beside", [True, False])
 async def test_both_answers_stand_beside_each_other_and_the_first_profile_is_back(chat, beside):
-    opening, loads = chat(beside, fp8=Load(script=Script(answer=EIGHT)))
+    opening, loads = chat(beside=beside, fp8=Load(script=Script(answer=EIGHT)))
     async with opening as s:
         await asked(s)
         await s.pilot.press("f9")
@@ -110,7 +108,7 @@ async def test_escape_while_the_other_answers_goes_back_and_keeps_both_texts(cha
 
 @pytest.mark.parametrize("beside", [True, False])
 async def test_escape_while_the_other_loads_goes_back(chat, beside):
-    opening, loads = chat(beside, fp8=Load(waits=True))
+    opening, loads = chat(beside=beside, fp8=Load(waits=True))
     async with opening as s:
         await asked(s)
         await s.send("/compare fp8")
@@ -124,7 +122,7 @@ async def test_escape_while_the_other_loads_goes_back(chat, beside):
 
 @pytest.mark.parametrize("beside", [True, False])
 async def test_a_profile_that_does_not_load_is_told(chat, beside):
-    opening, _ = chat(beside, fp8=Load(fails="Shard 3 ends early."))
+    opening, _ = chat(beside=beside, fp8=Load(fails="Shard 3 ends early."))
     async with opening as s:
         await asked(s)
         await s.send("/compare fp8")
@@ -154,7 +152,7 @@ async def test_a_message_typed_meanwhile_is_answered_after_the_return(chat):
         await s.pilot.press("escape")
         await s.pilot.pause()
         await s.send("meanwhile")
-        assert s.app.chat.queued == "meanwhile"
+        assert s.app.chat.waiting.queued == "meanwhile"
         loads["nvfp4"].go.set()
         await s.until(lambda: len(s.app.chat.session.path_messages()) == 4)
         await s.idle()

@@ -32,6 +32,8 @@ async def test_copy_takes_an_answer_or_one_of_its_code_blocks(seat, line, copied
         ("/copy code 3", "There is no code block 3; there are 2."),
         ("/copy 2 code", "There is no code block in that answer."),
         ("/copy code x", "'x' is no number of a code block."),
+        ("/copy \u0662", "is no number of a message."),
+        (f"/copy code {'9' * 5000}", "is no number of a code block."),
     ],
 )
 async def test_copy_says_what_is_not_there(seat, line, said):

@@ -150,7 +150,7 @@ async def test_a_queued_message_takes_its_file_when_it_is_sent(seat, folder):
         await s.send("first")
         await s.until(lambda: s.app.chat.phase == "writing")
         await s.send("see @notes.txt")
-        assert s.app.chat.queued == "see @notes.txt"
+        assert s.app.chat.waiting.queued == "see @notes.txt"
         (folder / "notes.txt").write_text("newer")
         await s.send("/now")
         await s.until(lambda: len(s.engine.requests) == 2)

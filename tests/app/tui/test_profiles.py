@@ -7,24 +7,12 @@ import pytest
 from app.tui.screens.profiles import ProfileScreen
 from app.tui.worker import EngineWorker
 from app.tui.worker_events import EngineOpened, OpenFailed, ReturnBegan, SwitchFailed
-from engine.errors import CancelledError, RequestError
+from engine.errors import CancelledError
 from tests.app.tui.test_worker import collect
 from tests.fakes.engine import Script
 from tests.fakes.profiles import FakeMenu, Load
 
 SLOW = Script(answer=" ".join(f"word{n}" for n in range(200)), round_s=0.02)
-
-
-@pytest.fixture
-def chat(seat):
-    """A seat that has the nvfp4 profile open, and others to go to."""
-
-    def open_chat(first=None, beside=True, size=(80, 24), **others):
-        loads = {"nvfp4": Load(script=first or Script(answer="four bits")), **others}
-        menu = FakeMenu(loads, beside)
-        return seat(opener=menu.opener("nvfp4"), profiles=menu, size=size), loads
-
-    return open_chat
 
 
 def profile_of(s):
@@ -56,6 +44,21 @@ async def test_the_menu_lists_every_profile_and_marks_the_loaded_one(chat):
         assert not isinstance(s.app.screen, ProfileScreen)
 
 
+async def test_a_profile_whose_own_file_does_not_read_says_what_to_mend(chat):
+    broken = {"fp8": "'fp8' stands twice.", "mine": "mine.toml: 'title' is 3, expected text."}
+    opening, _ = chat(size=(120, 36), broken=broken)
+    async with opening as s:
+        await s.idle()
+        await s.pilot.press("f3")
+        await s.until(lambda: "mine" in s.text)
+        assert "faulty" in next(row for row in s.text.split("\n") if "mine" in row)
+        await s.pilot.press("end")
+        assert "'title' is 3, expected text." in s.text
+        await s.pilot.press("enter")
+        assert "its own file does not read" in s.text
+        assert profile_of(s) == "nvfp4"
+
+
 async def test_a_profile_whose_files_are_missing_says_what_to_do(chat):
     opening, _ = chat()
     async with opening as s:
@@ -66,7 +69,7 @@ async def test_a_profile_whose_files_are_missing_says_what_to_do(chat):
         assert "download" in s.text
         await s.pilot.press("enter")
         assert isinstance(s.app.screen, ProfileScreen)
-        assert "not here" in s.text
+        assert "its files are missing" in s.text
 
 
 async def test_choosing_one_goes_there_and_keeps_conversation_and_draft(chat):
@@ -99,7 +102,7 @@ async def test_escape_gives_a_load_up_and_the_old_profile_answers(chat):
         s.app.tick()
         assert "33% of 18.0 GB" in s.state
         await s.send("typed meanwhile")
-        assert s.app.chat.queued == "typed meanwhile"
+        assert s.app.chat.waiting.queued == "typed meanwhile"
         await s.pilot.press("escape")
         await s.idle()
         assert profile_of(s) == "nvfp4"
@@ -108,125 +111,6 @@ async def test_escape_gives_a_load_up_and_the_old_profile_answers(chat):
         await s.pilot.press("enter")
         await s.idle()
         assert "four bits" in s.text
-
-
-def ahead_of(load):
-    return [[one.content for one in each.messages] for each in load.engines[-1].ahead]
-
-
-@pytest.mark.parametrize("beside", [True, False])
-async def test_the_new_model_reads_the_conversation_at_once_and_shows_how_far_it_is(chat, beside):
-    fp8 = Load(ahead={"ahead_steps": 4, "ahead_step_s": 0.15})
-    opening, _ = chat(beside=beside, fp8=fp8, size=(110, 24))
-    async with opening as s:
-        await s.idle()
-        await s.send("hello there")
-        await s.idle()
-        await s.send("/profile fp8")
-        await s.until(lambda: "reading the conversation again" in s.state)
-        assert "profile fp8, is loaded." in " ".join(s.text.split())
-        await s.until(lambda: "of 12 tokens" in s.state)
-        assert "Esc leaves it for your message" in s.state
-        assert s.app.chat.phase == "idle"
-        await s.until(lambda: s.state.strip().startswith("○ ready"))
-        assert ahead_of(fp8) == [["hello there", "four bits"]]
-
-
-async def until_it_reads_ahead(s):
-    """A message was answered, and the conversation is being read by another profile."""
-    await s.idle()
-    await s.send("hello")
-    await s.idle()
-    await s.send("/profile fp8")
-    await s.until(lambda: s.app.chat.ahead.progress is not None)
-
-
-async def test_a_message_that_is_typed_meanwhile_is_answered_behind_what_is_read(chat):
-    fp8 = Load(script=Script(answer="eight bits"), ahead={"ahead_steps": 400, "ahead_step_s": 0.02})
-    opening, _ = chat(fp8=fp8)
-    async with opening as s:
-        await until_it_reads_ahead(s)
-        await s.send("and now?")
-        await s.until(lambda: "eight bits" in s.text)
-        await s.idle()
-        (request,) = fp8.engines[0].requests
-        assert [one.content for one in request.messages] == ["hello", "four bits", "and now?"]
-        kept = s.store.open(s.app.chat.session.id, write=False)
-        assert [one.content for one in kept.path_messages()][-2:] == ["and now?", "eight bits"]
-        assert not s.app.chat.ahead.goes_on
-
-
-async def test_escape_leaves_the_rest_of_it_for_the_message(chat):
-    fp8 = Load(ahead={"ahead_steps": 400, "ahead_step_s": 0.02})
-    opening, _ = chat(fp8=fp8)
-    async with opening as s:
-        await until_it_reads_ahead(s)
-        await s.type("half a thought")
-        await s.pilot.press("escape")
-        assert not s.app.chat.ahead.goes_on
-        assert s.app.composer.text == "half a thought"
-        assert profile_of(s) == "fp8"
-        await s.pilot.press("enter")
-        await s.idle()
-        assert len(fp8.engines[0].requests) == 1
-
-
-async def test_a_model_that_came_back_reads_it_again_too(chat):
-    opening, loads = chat(beside=False, fp8=Load(fails="Shard 3 of 11 ends early."))
-    async with opening as s:
-        await s.idle()
-        await s.send("hello")
-        await s.idle()
-        await s.send("/profile fp8")
-        await s.until(lambda: len(loads["nvfp4"].engines) == 2 and loads["nvfp4"].engines[-1].ahead)
-        assert ahead_of(loads["nvfp4"]) == [["hello", "four bits"]]
-
-
-@pytest.mark.parametrize("failure", [RequestError("It has 9 tokens.", "Begin anew."), ValueError()])
-async def test_what_fails_meanwhile_is_said_and_the_message_is_given_back_when_refused(
-    chat, failure
-):
-    refused = Script(refuses=RequestError("It has 9 tokens.", "Begin anew."))
-    opening, _ = chat(fp8=Load(script=refused, ahead={"ahead_fails": failure}))
-    async with opening as s:
-        await s.idle()
-        await s.send("hello")
-        await s.idle()
-        await s.send("/profile fp8")
-        said = "It has 9 tokens." if isinstance(failure, RequestError) else "ValueError"
-        await s.until(lambda: said in s.text)
-        assert s.app.chat.phase == "idle"
-        await s.send("one more")
-        await s.until(lambda: s.app.composer.text == "one more")  # nothing is lost
-        assert len(s.app.chat.session.path_messages()) == 2
-
-
-async def test_a_new_conversation_is_not_read_ahead(chat):
-    fp8 = Load(ahead={"ahead_steps": 400, "ahead_step_s": 0.02})
-    opening, _ = chat(fp8=fp8)
-    async with opening as s:
-        await s.idle()
-        await s.send("/profile fp8")
-        await s.until(lambda: profile_of(s) == "fp8")
-        assert fp8.engines[0].ahead == []
-        await s.send("hello")
-        await s.idle()
-        await s.send("/profile nvfp4")
-        await s.until(lambda: profile_of(s) == "nvfp4")
-        await s.send("/new")
-        await s.idle()
-        assert not s.app.chat.ahead.goes_on
-
-
-async def test_going_on_to_a_third_profile_leaves_the_reading(chat):
-    fp8 = Load(ahead={"ahead_steps": 400, "ahead_step_s": 0.02})
-    opening, loads = chat(fp8=fp8, balanced=Load())
-    async with opening as s:
-        await until_it_reads_ahead(s)
-        await s.send("/profile balanced")
-        await s.until(lambda: profile_of(s) == "balanced")
-        await s.until(lambda: not s.app.chat.ahead.goes_on)
-        assert ahead_of(loads["balanced"]) == [["hello", "four bits"]]
 
 
 async def test_without_room_for_both_the_old_profile_is_read_again(chat):

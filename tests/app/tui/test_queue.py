@@ -36,7 +36,7 @@ async def test_a_stopped_answer_leaves_the_queue_while_something_is_typed(seat):
         await s.type("third")
         await s.pilot.press("escape")
         await s.idle()
-        assert (s.app.composer.text, s.app.chat.queued) == ("third", "second")
+        assert (s.app.composer.text, s.app.chat.waiting.queued) == ("third", "second")
 
 
 async def test_del_drops_the_queued_message_into_the_history(seat):
@@ -45,7 +45,7 @@ async def test_del_drops_the_queued_message_into_the_history(seat):
         await s.send("second")
         s.app.tick()
         await s.pilot.press("delete")
-        assert s.app.chat.queued == ""
+        assert s.app.chat.waiting.queued == ""
         await s.pilot.press("up")
         assert s.app.composer.text == "second"
         await s.pilot.press("escape")
@@ -142,11 +142,11 @@ async def test_keys_behind_enter_are_of_the_next_message(seat):
         await s.until(lambda: s.app.chat.phase == "writing")
         await s.pilot.pause()
         assert sent(s) == ["first"]
-        assert (s.app.chat.queued, s.app.composer.text) == ("second", "third")
+        assert (s.app.chat.waiting.queued, s.app.composer.text) == ("second", "third")
         s.app.composer.post_message(events.Key("enter", "\r"))
         s.app.composer.post_message(events.Key("4", "4"))
         await s.pilot.pause()
-        assert (s.app.chat.queued, s.app.composer.text) == ("second", "third\n4")
+        assert (s.app.chat.waiting.queued, s.app.composer.text) == ("second", "third\n4")
 
 
 async def test_what_a_second_press_does_is_said_only_while_it_does(seat):

@@ -1,12 +1,21 @@
 """Which kernel multiplies how many rows, and what a packed weight computes on a CPU."""
 
+from collections.abc import Mapping
+
 import pytest
 import torch
 from torch.nn import functional
 
-from engine.model.matrix import expanded, logits_of, product, products
+from engine.model.matrix import Nvfp4, Stored, expanded, logits_of, product, products
 from engine.model.mlp import feed_forward
-from engine.model.packed import Crossovers, Member, Packed, crossovers_of, way_of
+from engine.model.packed import (
+    PAIRED_TO,
+    Crossovers,
+    Member,
+    Packed,
+    crossovers_of,
+    way_of,
+)
 from engine.model.packing import Launching, Packer
 from engine.model.weights import MlpWeights
 from kernels.common.compare import different_bits
@@ -46,7 +55,7 @@ def values(num_rows: int, width: int, seed: int = 0) -> torch.Tensor:
     return (torch.randn(num_rows, width, generator=generator) * width**-0.5).bfloat16()
 
 
-def packed(names: dict[str, torch.Tensor], *, paired: bool = False) -> dict:
+def packed(names: Mapping[str, Stored], *, paired: bool = False) -> dict:
     packer = Packer(Launching(SM_90, paired=paired))
     for name, one in names.items():
         packer.add(name, one)
@@ -82,9 +91,9 @@ def test_members_of_a_group_are_read_together(monkeypatch):
     calls = []
     real = Packed.product
 
-    def counted(self, x):
+    def counted(self, x, operands=None):
         calls.append(x)
-        return real(self, x)
+        return real(self, x, operands)
 
     monkeypatch.setattr(Packed, "product", counted)
     x = values(2, 128, 3)
@@ -96,16 +105,29 @@ def test_members_of_a_group_are_read_together(monkeypatch):
         assert torch.equal(expanded(held[name]), expanded(held[name].whole)[held[name].rows])
 
 
+def four_bits(num_rows: int, width: int, seed: int) -> Nvfp4:
+    generator = torch.Generator().manual_seed(seed)
+    codes = torch.randint(0, 256, (num_rows, width // 2), generator=generator, dtype=torch.uint8)
+    scales = torch.ones(num_rows, width // 16).to(torch.float8_e4m3fn)
+    return Nvfp4(codes, scales, torch.tensor(0.02))
+
+
 def test_the_pair_epilogue_rounds_as_the_layer_does():
-    tensors = {GATE: values(32, 128), UP: values(32, 128, 1), DOWN: values(128, 32, 2)}
-    x = values(3, 128, 4)
-    outs = []
-    for paired in (False, True):
-        held = packed(tensors, paired=paired)
-        weights = MlpWeights(held[GATE], held[UP], held[DOWN])
-        assert (held[GATE].whole.pair_tiles is not None) is paired
-        outs.append(feed_forward(x, weights))
-    assert different_bits(outs[0], outs[1], "TD") is None
+    tensors = {GATE: four_bits(32, 128, 0), UP: four_bits(32, 128, 1), DOWN: values(128, 32, 2)}
+    for num_rows in (3, PAIRED_TO, PAIRED_TO + 1):
+        x = values(num_rows, 128, 4)
+        outs = []
+        for paired in (False, True):
+            held = packed(tensors, paired=paired)
+            weights = MlpWeights(held[GATE], held[UP], held[DOWN])
+            assert held[GATE].whole.gates(num_rows) is (paired and num_rows <= PAIRED_TO)
+            outs.append(feed_forward(x, weights))
+        assert different_bits(outs[0], outs[1], "TD") is None
+
+
+def test_8_bits_and_more_multiply_gate_and_up_apart():
+    held = packed({GATE: values(32, 128), UP: values(32, 128, 1)}, paired=True)
+    assert held[GATE].whole.pair_tiles is None
 
 
 def test_the_workspace_holds_the_largest_weight_and_no_head():
@@ -125,7 +147,7 @@ def test_the_workspace_holds_the_largest_weight_and_no_head():
 def test_a_weight_in_the_memory_of_a_freed_one_is_described_anew(monkeypatch):
     """Codes may come to lie where another model's lay, with their scales elsewhere."""
     monkeypatch.setattr(skinny_launch, "_maps", {})
-    monkeypatch.setattr(skinny_launch.nvrtc, "byte_map", lambda address, *_: address)
+    monkeypatch.setattr(skinny_launch, "byte_map", lambda address, *_: address)
     codes = torch.zeros(16, 64, dtype=torch.uint8)
     found = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""A round multiplies plain a | b where they are used, and coded ones by a product of their own."""
+"""A round multiplies plain a | b where they are used; many rows come to products as operands."""
 
 from dataclasses import replace
 
@@ -6,22 +6,31 @@ import pytest
 import torch
 
 from engine.compute_path import ComputePath
+from engine.model import packed
 from engine.model.config import SHAPE_DEMO, hybrid_layers
+from engine.model.matrix import operands_for, product
+from engine.model.mlp import feed_forward
+from engine.model.norms import rms_norm
 from engine.model.packing import Launching
 from engine.model.random import random_model
 from engine.model.rows import gates_product, plain_gates
-from engine.model.weights import DeltaWeights
+from engine.model.weights import DeltaWeights, LayerWeights
 from engine.profile import load_profiles
+from kernels.common.operands import new_operands
 from kernels.conv.gates_reference import gates_product_reference
 
 SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), num_mtp_layers=0)
 
 
+def first_layer(profile: str, capability: tuple[int, int]) -> LayerWeights:
+    packer = ComputePath(Launching(capability)).new_packer()
+    formats = load_profiles()[profile].formats
+    return random_model(SMALL, formats, device="cpu", packer=packer).weights.layers[0]
+
+
 @pytest.fixture(scope="module")
 def mixer() -> DeltaWeights:
-    packer = ComputePath(Launching((9, 0))).new_packer()
-    model = random_model(SMALL, load_profiles()["fp8"].formats, device="cpu", packer=packer)
-    found = model.weights.layers[0].mixer
+    found = first_layer("fp8", (9, 0)).mixer
     assert isinstance(found, DeltaWeights)
     return found
 
@@ -40,3 +49,49 @@ def test_gates_that_are_not_joined_or_not_plain_are_multiplied_apart(mixer):
     assert plain_gates(replace(mixer, b=mixer.z)) is None
     assert plain_gates(replace(mixer, a=mixer.qkv, b=mixer.z)) is None
     assert plain_gates(replace(mixer, a=mixer.a.expand(), b=mixer.b.expand())) is None
+
+
+@pytest.fixture
+def seen(monkeypatch) -> list[int | None]:
+    """The orders of the operands that products are given, None for rows alone."""
+    orders: list[int | None] = []
+    real = packed.skinny_linear
+
+    def watched(x, weight, *, operands=None, **options):
+        orders.append(None if operands is None else operands.order)
+        return real(x, weight, operands=operands, **options)
+
+    monkeypatch.setattr(packed, "skinny_linear", watched)
+    return orders
+
+
+@pytest.mark.parametrize(
+    ("profile", "capability", "num_rows", "orders"),
+    [
+        ("nvfp4", (9, 0), 1, [32, 32]),
+        ("nvfp4", (9, 0), 32, [32, 32]),
+        ("nvfp4", (9, 0), 33, []),
+        ("fp8", (9, 0), 16, [16, 16]),
+        ("bf16", (9, 0), 16, [None, None]),
+        ("nvfp4", (12, 1), 16, [None, None]),
+    ],
+)
+def test_rows_come_as_operands_where_a_product_takes_them(
+    seen, profile, capability, num_rows, orders
+):
+    mlp = first_layer(profile, capability).mlp
+    rows = torch.randn((num_rows, SMALL.hidden_size), generator=torch.Generator().manual_seed(1))
+    weight = torch.zeros(SMALL.hidden_size).bfloat16()
+    ready = operands_for(mlp.gate, num_rows)
+    normed = rms_norm(rows.bfloat16(), weight, 1e-6, operands=ready)
+    fed = feed_forward(normed, mlp, operands=ready)
+    assert seen == orders
+    assert torch.equal(fed, feed_forward(normed, mlp))
+
+
+def test_operands_in_the_order_of_another_format_are_left(seen):
+    mlp = first_layer("fp8", (9, 0)).mlp
+    x = torch.zeros((16, SMALL.hidden_size)).bfloat16()
+    product(x, mlp.gate, new_operands(16, SMALL.hidden_size, 32, "cpu"))
+    product(x, mlp.gate, new_operands(16, SMALL.hidden_size, 16, "cpu"))
+    assert seen == [None, 16]

@@ -43,6 +43,16 @@ def test_what_was_read_ahead_is_not_read_again(folder):
     assert [one.end for one in record.ranges[:-1]] == [one.start for one in record.ranges[1:]]
 
 
+def test_how_much_there_is_to_read_is_told_before_the_first_piece(folder):
+    _, messages, other = begun(folder)
+    steps = other.engine.read_ahead(Request(messages=messages), threading.Event())
+    first = next(steps)
+    assert other.model.prefilled == []
+    assert (first.num_tokens, first.num_reused, first.tok_s) == (0, 0, 0.0)
+    *_, last = steps
+    assert first.num_total == last.num_total == last.num_tokens
+
+
 @pytest.mark.parametrize("template", [None, THINKING_TEMPLATE])
 def test_nothing_of_a_message_is_guessed(tmp_path, template):
     folder = write_text_files(tmp_path, template) if template else write_text_files(tmp_path)
@@ -65,7 +75,7 @@ def test_stopped_it_keeps_what_was_read_and_the_message_goes_on_behind_it(folder
     _, messages, other = begun(folder)
     stop = threading.Event()
     steps = other.engine.read_ahead(Request(messages=messages), stop)
-    first = next(steps)
+    _, first = next(steps), next(steps)
     stop.set()
     assert list(steps) == []
     assert first.num_tokens == other.model.chunk_tokens

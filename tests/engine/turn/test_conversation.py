@@ -155,7 +155,8 @@ def test_history_that_the_template_writes_anew_is_told_with_its_tokens(tmp_path)
 def test_another_conversation_is_read_whole_with_a_notice(folder):
     talk = Talk(folder, ANSWERS)
     talk.ask(user("hello"))
-    other, notices = talk.ask(user("what is a glacier?"))
+    said = Message("assistant", "a mass of ice", "")
+    other, notices = talk.ask(user("what is a glacier?"), said, user("and a fjord?"))
     assert other.reused_tokens == 0
     assert notices == [
         (
@@ -163,6 +164,13 @@ def test_another_conversation_is_read_whole_with_a_notice(folder):
             f"all {other.prompt_tokens} tokens are read again."
         )
     ]
+
+
+def test_a_new_conversation_is_read_without_a_word(folder):
+    talk = Talk(folder, ANSWERS)
+    talk.ask(user("hello"))
+    new, notices = talk.ask(user("what is a glacier?"))
+    assert (new.reused_tokens, notices) == (0, [])
 
 
 def test_a_way_back_that_broke_off_is_read_again(folder, monkeypatch):

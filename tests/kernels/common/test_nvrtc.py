@@ -3,14 +3,12 @@
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-import torch
 
 from kernels.common import nvrtc
 from kernels.common.compile import mnemonics_of, usage_of
-from kernels.common.nvrtc import CompileError, Launch, architecture, compile_cubin, read_source
+from kernels.common.nvrtc import CompileError, architecture, compile_cubin, read_source
 
 SOURCE = """
 #include <cuda_fp16.h>
@@ -168,46 +166,3 @@ def test_headers_that_a_source_names_are_put_in_their_places_once(tmp_path):
     text = read_source(family / "a.cu")
     lines = [line for line in text.splitlines() if line and not line.startswith("#pragma")]
     assert lines == ["c", "b", "#include <cuda_fp16.h>", "main"]
-
-
-def test_a_launch_is_one_block_a_cluster_and_does_not_overlap_by_default():
-    assert Launch(4, 128, 0) == Launch(4, 128, 0, cluster=1, overlap=False)
-
-
-def driver_of(static_bytes, allowed):
-    """CUDA's driver as far as loading and shared memory go; ``allowed`` keeps what was asked."""
-    attributes = SimpleNamespace(
-        CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES="static",
-        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="dynamic",
-    )
-
-    def allow(function, attribute, num_bytes):
-        allowed.append((function, attribute, num_bytes))
-        return (0,)
-
-    return SimpleNamespace(
-        CUresult=SimpleNamespace(CUDA_SUCCESS=0),
-        CUfunction_attribute=attributes,
-        cuModuleLoadData=lambda cubin: (0, "module"),
-        cuModuleGetFunction=lambda module, name: (0, "f"),
-        cuFuncGetAttribute=lambda attribute, function: (0, {"static": static_bytes}[attribute]),
-        cuFuncSetAttribute=allow,
-    )
-
-
-@pytest.mark.parametrize(
-    ("static", "dynamic", "asked"),
-    [(0, 48 << 10, False), (0, (48 << 10) + 16, True), (1024, 48 << 10, True),
-     (1024, 47 << 10, False), (1024, (47 << 10) + 16, True)],
-)  # fmt: skip
-def test_leave_is_asked_for_more_than_48_kib_of_static_and_dynamic_together(
-    monkeypatch, static, dynamic, asked
-):
-    allowed = []
-    driver = driver_of(static, allowed)
-    monkeypatch.setattr(nvrtc, "import_module", lambda name: driver)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
-    kernel = nvrtc.CudaKernel(b"", "f")
-    for _ in range(2):
-        kernel.allow_shared(dynamic)
-    assert allowed == ([("f", "dynamic", dynamic)] if asked else [])

@@ -16,7 +16,7 @@ from tests.kernels.delta import walk_device_faults
 
 SOURCE = Path(walk_reference.__file__).read_text()
 TRUTH = "within tolerance of fp64"
-CHAINS, TREES, FOLDS, NAN = (law.name for law in LAWS if not law.cuda_only)
+CHAINS, TREES, FOLDS, NAN, _ = (law.name for law in LAWS if not law.cuda_only)
 
 FOLD_FIRST = """    delta_fold_reference(state, record, parity, num_pending, pending_rows)
     half = int(parity)

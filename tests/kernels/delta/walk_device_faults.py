@@ -13,6 +13,7 @@ from functools import cache, partial
 import torch
 
 from kernels.common import nvrtc, proofs
+from kernels.common.cuda_kernel import CudaKernel
 from kernels.delta import walk_launch
 from kernels.delta.cases import FAMILY
 from kernels.delta.laws import LAWS
@@ -21,7 +22,7 @@ from kernels.delta.tile import macros, warps_of
 from tests.kernels.device_faults import Fault, try_all
 
 MODEL, TRUTH, GRAPH = "bits of the model", "within tolerance of fp64", "graph equals eager"
-CHAINS, TREES, _, _, NAN, OVERLAP, GATE, _ = (law.name for law in LAWS)
+CHAINS, TREES, _, _, NAN, OVERLAP, GATE, _, _ = (law.name for law in LAWS)
 
 FAULTS: list[Fault] = [
     ("nothing changed", "Tile s;", "Tile s;", None),
@@ -65,10 +66,10 @@ def plant(source: str) -> None:
     @cache
     def load(
         name: str, key_dim: int, value_dim: int, warps: int, device: int, *, gated: bool
-    ) -> nvrtc.CudaKernel:
+    ) -> CudaKernel:
         target = nvrtc.architecture(torch.cuda.get_device_capability(device))
         code = nvrtc.compile_cubin(source, target, macros(key_dim, value_dim, warps, gated=gated))
-        return nvrtc.CudaKernel(code, name)
+        return CudaKernel(code, name)
 
     walk_launch.load = load
 

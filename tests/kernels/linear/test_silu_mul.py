@@ -4,10 +4,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from kernels.common.compile import compile_kernel
-from kernels.common.shared_memory import MAX_SHARED_BYTES
+from kernels.common.compile import Binary
+from kernels.common.operands import ORDERS
 from kernels.linear.silu_mul import LANES, NUM_WARPS, silu_mul
 from kernels.linear.silu_mul_kernel import silu_mul_kernel
+from tests.kernels.compiling import assert_fits, compile_launch
 
 
 def test_halves_of_one_product_serve_as_they_are():
@@ -23,22 +24,25 @@ def test_what_does_not_match_is_refused():
         silu_mul(torch.zeros(2, 8), torch.zeros(2, 8).bfloat16())
 
 
+def compiled(width: int, overlap: bool, order: int, capability: int) -> Binary:
+    constants = {"WIDTH": width, "LANES": LANES, "ORDER": order, "OVERLAP": overlap}
+    types = {"image_ptr": "*fp16", "largest_ptr": "*i16"} if order else {}
+    return compile_launch(silu_mul_kernel, constants, {"num_warps": NUM_WARPS}, capability, types)
+
+
 @pytest.mark.parametrize("capability", [90, 121])
 @pytest.mark.parametrize(("width", "overlap"), [(17408, False), (17408, True), (768, False)])
 def test_it_compiles_without_spills(width, overlap, capability):
-    names = silu_mul_kernel.arg_names
-    signature = {name: "*bf16" if name.endswith("_ptr") else "i32" for name in names}
-    aligned = [name for name in names if name.endswith("_ptr") or name.startswith("stride_")]
-    binary = compile_kernel(
-        silu_mul_kernel,
-        signature,
-        {"WIDTH": width, "LANES": LANES, "OVERLAP": overlap},
-        {"num_warps": NUM_WARPS},
-        capability,
-        aligned,
-    )
-    usage = binary.usage()
-    assert binary.shared_bytes <= MAX_SHARED_BYTES[capability]
-    assert usage["STACK"] == usage["LOCAL"] == binary.spill_bytes() == 0
+    binary = compiled(width, overlap, 0, capability)
+    assert_fits(binary)
     assert ("griddepcontrol.wait" in binary.ptx) == overlap
     assert any(name.startswith("LDG.E.128") for name in binary.mnemonics())
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_operands_are_written_sixteen_bytes_an_instruction(order):
+    binary = compiled(17408, True, order, 90)
+    assert_fits(binary)
+    stores = {name for name in binary.mnemonics() if name.startswith("STG")}
+    assert stores == {"STG.E.128", "STG.E.U16"}  # the latter of magnitudes, one for 128 inputs
+    assert binary.mnemonics()["STG.E.U16"] == 1

@@ -24,7 +24,7 @@ from kernels.linear.tile import (
     macros,
     shared_bytes,
 )
-from kernels.linear.tile_choice import defaults, from_row
+from kernels.linear.tile_choice import PAIR_OP, defaults, from_row
 from tests.kernels.compiling import bases
 
 CAPABILITIES = {90: (9, 0), 121: (12, 1)}
@@ -51,15 +51,16 @@ class Launched:
     problem: SkinnyProblem
     epilogue: int = STORE
     fp32_out: bool = False
+    prepared: bool = False
 
     @property
     def key(self) -> object:
         chosen = tuple(macros(self.tile, self.problem).items())
-        return self.capability, chosen, self.epilogue, self.fp32_out
+        return self.capability, chosen, self.epilogue, self.fp32_out, self.prepared
 
     @property
     def kind(self) -> object:
-        return self.capability, self.problem.format, self.tile.source, self.epilogue
+        return self.capability, self.problem.format, self.tile.source, self.epilogue, self.prepared
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,15 @@ def by_table(capability: int) -> Iterator[Launched]:
     """What every entry of the table that ships launches."""
     path = resources.files("kernels") / "linear" / "tiles" / f"sm_{capability}.toml"
     for row in tomllib.loads(path.read_text(encoding="utf-8"))["tile"]:
-        rows = min(row["rows"], row["most_rows"])  # of one launch
-        problem = SkinnyProblem(row["N"], row["K"], row["format"], rows)
-        yield Launched(capability, from_row(row), problem, STORE, row["N"] == 248320)
+        rows, paired = min(row["rows"], row["most_rows"]), row["op"] == PAIR_OP  # of one launch
+        problem = SkinnyProblem(row["N"], row["K"], row["format"], rows, paired)
+        tile, logits = from_row(row), row["N"] == 248320
+        # as rounds have them: behind a norm, or silu(gate) * up, rows come as operands
+        prepared = (
+            tile.source == "shared" and row["K"] != 6144 and not logits and row["format"] != "bf16"
+        )
+        epilogue = SILU_PAIR if paired else STORE
+        yield Launched(capability, tile, problem, epilogue, logits, prepared)
 
 
 LAUNCHES = [
@@ -113,6 +120,7 @@ def facts_of(launched: Launched) -> Facts:
         launched.epilogue,
         launched.fp32_out,
         overlap=True,
+        prepared=launched.prepared,
     )
     listed = mnemonics_of(cubin) if launched in DISASSEMBLED else None
     return Facts(usage_of(cubin), listed)
@@ -150,7 +158,7 @@ def most_stack_bytes(launched: Launched) -> int:
     On sm_90 a wide launch may spill what it was measured with: it still beats two launches.
     """
     if launched.capability == 121:
-        return 8
+        return 16
     return WIDE_SPILL_BYTES if launched.problem.row_blocks > 2 else 0
 
 
@@ -191,6 +199,12 @@ def test_products_run_on_the_matrix_unit_and_weights_come_by_the_copy_engine(fac
         unit = "HMMA.16816.F32.BF16" if one.problem.format == "bf16" else "HMMA.16816.F32"
         assert {name for name in names if name.startswith("HMMA")} == {unit}, named(one)
         assert "UTMALDG.2D" in names, named(one)
+
+
+def test_rows_that_come_as_operands_are_brought_by_the_copy_engine(facts):
+    for one in DISASSEMBLED:
+        copies = bases(facts[one.key].mnemonics)["UBLKCP"]
+        assert copies == (one.problem.row_blocks if one.prepared else 0), named(one)
 
 
 def test_no_sum_is_added_by_an_atomic(facts):

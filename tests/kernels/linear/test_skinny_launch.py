@@ -43,12 +43,11 @@ def test_a_smaller_gpu_takes_a_second_wave_where_longer_shares_do_not_fit(gpu):
     "tile",
     [
         SkinnyTile(2, 4, 4, 4, "shared"),  # shared memory
-        SkinnyTile(1, 4, 1, 4, "global"),  # barriers
         SkinnyTile(3, 2, 1, 2, "global"),  # no such cluster
-        SkinnyTile(8, 16, 1, 2, "global"),  # teams
+        SkinnyTile(2, 4, 2, 2, "shared", 0),  # several groups, and nobody to finish them
         SkinnyTile(1, 5, 1, 2, "global"),  # warps
         SkinnyTile(1, 1, 1, 1, "global"),  # a ring that waits for itself
-        SkinnyTile(1, 1, 1, 2, "global", 3),  # places for sums
+        SkinnyTile(1, 1, 1, 2, "global", 2),  # a finisher without a team
     ],
 )
 def test_an_impossible_tile_is_refused_before_the_launch(gpu, tile):
@@ -60,7 +59,7 @@ def test_an_impossible_tile_is_refused_before_the_launch(gpu, tile):
 def test_maps_tell_formats_apart_at_the_same_addresses(monkeypatch):
     """Codes of FP8 and of NVFP4 with twice the inputs have one shape and one element size."""
     monkeypatch.setattr(skinny_launch, "_maps", {})
-    monkeypatch.setattr(skinny_launch.nvrtc, "byte_map", lambda *arguments: arguments)
+    monkeypatch.setattr(skinny_launch, "byte_map", lambda *arguments: arguments)
     places = [types.SimpleNamespace(data_ptr=lambda at=at: at) for at in (16, 32)]
     for name, inputs in (("fp8_block", 256), ("nvfp4", 512)):
         weight = random_weight(256, inputs, name, "cpu", spread=True)

@@ -37,12 +37,14 @@ class StandIn:
         self.values: dict[int, tuple[object, torch.Tensor]] = {}
 
     def __call__(
-        self, x, weight, *, tiles=None, residual=None, paired=False, overlap=False, out=None
-    ):
+        self, x, weight, *, tiles=None, residual=None, paired=False, overlap=False, out=None,
+        operands=None, ready=None,
+    ):  # fmt: skip
+        x = x.float() if operands is None else self.brought(x, operands)
         tiles = default_for(0, weight, paired=paired) if tiles is None else tiles
         rows, parts = 0, []
         for count, tile in tiles.launches(len(x)):
-            sums = self.product(x[rows : rows + count].float(), weight, tile)
+            sums = self.product(x[rows : rows + count], weight, tile)
             if self.fault == "wide launches" and count > 16:
                 sums[-1, -1] *= 1.01
             parts.append(sums)
@@ -60,6 +62,24 @@ class StandIn:
             result = result + residual
         return result if out is None else out.copy_(result)
 
+    def brought(self, x, operands):
+        """Take operands where no factor is needed, else rows."""
+        blocks, steps = operands.image.shape[:2]
+        groups, pieces = 128 // (4 * operands.order), operands.order // 8
+        apart = operands.image.view(blocks, steps, groups, pieces, 8, 4, 8)
+        ready = apart.permute(0, 4, 1, 2, 5, 3, 6).reshape(8 * blocks, -1)[: len(x)].float()
+        if self.fault == "operands":
+            return ready
+        found = x.float()
+        for begin, end in model.slices(steps):
+            inputs = slice(128 * begin, 128 * end)
+            most = (
+                operands.largest[: len(x), :, 8 * begin : 8 * end].flatten(1).view(torch.bfloat16)
+            )
+            serves = end > begin and bool((model.range_factor(most) == 1).all())
+            found[:, inputs] = ready[:, inputs] if serves else found[:, inputs]
+        return found
+
     def product(self, x, weight, tile):
         held = self.values.get(id(weight))
         if held is None:
@@ -67,8 +87,12 @@ class StandIn:
         total = torch.zeros((len(x), num_outputs(weight)))
         for begin, end in model.slices(padded_inputs(weight) // 128):
             inputs = slice(128 * begin, 128 * end)
-            part = [row[:, inputs] @ held[1][:, inputs].t() for row in x.split(1)]
-            total = total + torch.cat(part)
+            part, factor = x[:, inputs], torch.ones((len(x), 1))
+            if format_name(weight) != "bf16" and end > begin:
+                factor = model.range_factor(part).float()
+                part = (part * factor).half().float()
+            sums = [row @ held[1][:, inputs].t() for row in part.split(1)]
+            total = total + torch.cat(sums) / factor
         is_other = tile != default_for(0, weight).serving(len(x))
         return total * 1.01 if self.fault == "another tile" and is_other else total
 
@@ -83,6 +107,8 @@ def gpu(monkeypatch):
             monkeypatch.setattr(module, "skinny_linear", stand_in)
         monkeypatch.setattr(skinny, "default_for", default_for)
         monkeypatch.setattr(launch_laws, "compile_ahead", list)
+        monkeypatch.setattr(launch_laws, "OPERAND_INPUTS", (640, 1280))
+        monkeypatch.setattr(launch_laws, "OPERAND_ROWS", (1, 11))
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *a: CAPABILITY)
         monkeypatch.setattr(torch.cuda, "get_device_properties", lambda *a: PROPERTIES)
 
@@ -102,6 +128,7 @@ BROKEN = {
     "overlap changes no bit, in a graph or out": "overlap",
     "no tile changes a bit": "another tile",
     "17 to 32 rows are two launches": "wide launches",
+    "rows that come as operands have the bits of rows alone": "operands",
 }
 
 

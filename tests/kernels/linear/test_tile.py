@@ -56,7 +56,7 @@ def constants(chosen: dict[str, int]) -> dict[str, int]:
     """Evaluate the constants of skinny_problem.cuh for a set of macros."""
     names: dict[str, Any] = {"NVFP4": 0, "FP8_BLOCK": 1, "E4M3_ROW": 2, "BF16": 3, "STORE": 0,
                              "ADD_RESIDUAL": 1, "SILU_PAIR": 2, "SHARED": 0, "GLOBAL": 1,
-                             "true": 1, "aligned": aligned, **chosen}  # fmt: skip
+                             "true": 1, "aligned": aligned, "PREPARED": 0, **chosen}  # fmt: skip
     text = (FOLDER / "skinny_problem.cuh").read_text()
     pattern = re.compile(r"^constexpr (?:int|bool) (\w+) = (.+?);", re.MULTILINE)
     for name, expression in pattern.findall(text):
@@ -69,29 +69,34 @@ def aligned(num_bytes: int) -> int:
 
 
 def bytes_of_source(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
-    """Evaluate where skinny.cu puts the end of what a block shares."""
+    """Evaluate where skinny_team.cuh puts the end of what a block shares."""
     chosen = {**macros(tile, problem), "EPILOGUE": 2 if problem.paired else 0}
     names = constants(chosen)
-    share = 2 if problem.paired else 1
-    teams = num_teams(tile, problem, num_sms)
-    text = (FOLDER / "skinny.cu").read_text()
-    names |= {"pairs": problem.num_tiles // share, "teams": teams}
-    for wanted in ("team_tiles", "scale_rows", "scale_floats"):
-        (expression,) = re.findall(rf"const int {wanted} =\s+(.+?);", text)
-        names[wanted] = int(eval(in_python(expression.replace("p.teams", "teams")), {}, names))
-    (rows,) = re.findall(r"rows_at \+ (aligned\(.+?\)) \+\s+member", text)
-    (team,) = re.findall(r"\+\s+member \* (\(.+?\));", text)
-    (x_bytes,) = re.findall(r"constexpr int X_BYTES = (.+?);", text)
-    places = [eval(in_python(one), {}, names) for one in (x_bytes, rows, team)]
-    return names["BARRIER_BYTES"] + places[0] + places[1] + names["CREW"] * places[2]
+    text = (FOLDER / "skinny_team.cuh").read_text()
+    names |= {"pairs": problem.num_tiles // (2 if problem.paired else 1)}
+    names |= {"teams": num_teams(tile, problem, num_sms), "member": names["CREW"]}
+
+    def value_of(pattern: str) -> int:
+        (expression,) = re.findall(pattern, text)
+        in_names = expression.replace("p.teams", "teams").replace("block.pairs", "pairs")
+        return int(eval(in_python(in_names), {}, names))
+
+    for wanted in ("most", "scale_rows", "scale_floats"):
+        names[wanted] = value_of(rf"\b{wanted} =\s+(.+?);")
+    rows_at = value_of(r"return shared \+ BARRIER_BYTES \+ (\(.+?\));") + names["BARRIER_BYTES"]
+    teams_at = rows_at + value_of(r"return rows\(\) \+ (.+?);")
+    scales_at = value_of(r"teams = block.teams\(\) \+ (.+?);") + value_of(
+        r"scales = reinterpret_cast<float\*>\(teams \+ (.+?)\) \+ member"
+    )
+    return teams_at + scales_at + 4 * value_of(r"\) \+ (member \* scale_floats);")
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("paired", [False, True])
 def test_shared_bytes_are_what_the_source_lays_out(name, paired):
-    tiles = [SkinnyTile(splits, crew, wide, stages, source, buffers)
-             for splits, crew, wide, stages, source, buffers in
-             product((1, 2, 8), (1, 3), (2, 4), (3,), SOURCES, (1, 2))]  # fmt: skip
+    tiles = [SkinnyTile(splits, crew, wide, stages, source, finishers)
+             for splits, crew, wide, stages, source, finishers in
+             product((1, 2, 8), (1, 3), (2, 4), (3,), SOURCES, (0, 1))]  # fmt: skip
     for N, Kp in ((34816, 5120), (1024, 5120), (96, 17408)):
         for rows in (1, 9, 24, 32):
             problem = SkinnyProblem(N, Kp, name, rows, paired)
@@ -152,7 +157,8 @@ def test_slices_cover_k_in_warps_of_their_own():
             SkinnyProblem(16, 128 * steps, "bf16", 1).longest_slice,
         )
         assert tile.team_warps * splits == SLICES
-        assert tile.warps == 3 * tile.team_warps
+        assert tile.workers == 3 * tile.team_warps
+        assert tile.warps == tile.workers + tile.finishers
 
 
 @pytest.mark.parametrize("N", [1, 16, 17, 1000, 34816])

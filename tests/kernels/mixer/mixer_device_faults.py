@@ -13,6 +13,7 @@ from functools import cache
 import torch
 
 from kernels.common import nvrtc
+from kernels.common.cuda_kernel import CudaKernel
 from kernels.mixer import launch
 from kernels.mixer.laws import LAWS
 from kernels.mixer.tile import MOST_ROWS, macros
@@ -57,10 +58,10 @@ def plant(source: str) -> None:
     """Have the next launches run another source."""
 
     @cache
-    def load(num_rows: int, num_inputs: int, device: int) -> nvrtc.CudaKernel:
+    def load(num_rows: int, num_inputs: int, device: int) -> CudaKernel:
         target = nvrtc.architecture(torch.cuda.get_device_capability(device))
         code = nvrtc.compile_cubin(source, target, macros(num_rows, num_inputs))
-        return nvrtc.CudaKernel(code, "mixer_rows")
+        return CudaKernel(code, "mixer_rows")
 
     launch.load = load
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kernels.common.compile import mnemonics_of, usage_of
-from kernels.common.nvrtc import FREE_SHARED_BYTES
+from kernels.common.cuda_kernel import FREE_SHARED_BYTES
 from kernels.mixer.launch import cubin
 from kernels.mixer.tile import MOST_ROWS, num_blocks, num_threads
 from tests.kernels.compiling import bases

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from kernels.common.compile import Binary
+from kernels.common.operands import ORDERS
 from kernels.norm import NormTile, kernel, tile
-from tests.kernels.compiling import assert_fits, assert_ieee, compile_launch
+from tests.kernels.compiling import assert_fits, assert_ieee, bases, compile_launch
 
 KERNELS = {
     "rms_norm": kernel.rms_norm_kernel,
@@ -34,13 +35,15 @@ def compiled(
     capability: int,
     weight: str = "*bf16",
     *,
+    order: int = 0,
     overlap: bool = False,
 ) -> Binary:
     constants = chosen.constants(width)
     if op == "gated_rms_norm":
-        constants["ROUND_PRODUCT"] = weight == "*bf16"
-    constants["OVERLAP"] = overlap
+        constants |= {"ROUND_PRODUCT": weight == "*bf16", "INPUTS": 48 * width if order else 0}
+    constants |= {"ORDER": order, "OVERLAP": overlap}
     types = {"eps": "fp32", "weight_ptr": weight}
+    types |= {"image_ptr": "*fp16", "largest_ptr": "*i16"} if order else {}
     return compile_launch(KERNELS[op], constants, chosen.options(), capability, types)
 
 
@@ -69,6 +72,26 @@ def test_hidden_rows_move_sixteen_bytes_an_instruction(op, capability):
     mnemonics = compiled(op, 5120, tile.default(5120), capability).mnemonics()
     moves = {name for name in mnemonics if name.startswith(("LDG", "STG"))}
     assert moves == {"LDG.E.128", "STG.E.128"}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("op", "width"), [("add_rms_norm", 5120), ("rms_norm", 768)])
+def test_operands_are_written_sixteen_bytes_an_instruction_too(op, width, order):
+    binary = compiled(op, width, tile.default(width), 90, order=order)
+    alone = compiled(op, width, tile.default(width), 90)
+    assert_fits(binary)
+    stores = {name: n for name, n in binary.mnemonics().items() if name.startswith("STG")}
+    assert stores.keys() == {"STG.E.128", "STG.E.U16"}  # the latter of magnitudes
+    more = stores["STG.E.128"] - alone.mnemonics()["STG.E.128"]
+    assert more == stores["STG.E.U16"]
+    # nothing goes from thread to thread for it but the magnitude of a neighbour
+    assert binary.shared_bytes == alone.shared_bytes
+    assert bases(binary.mnemonics())["BAR"] == bases(alone.mnemonics())["BAR"]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_operands_of_heads_compile_without_spills(order):
+    assert_fits(compiled("gated_rms_norm", 128, tile.default(128), 90, order=order))
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)

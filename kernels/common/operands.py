@@ -1,0 +1,145 @@
+"""Hold rows of activations as matrix instructions take them, beside the rows themselves.
+
+A product of few rows turns its bf16 activations into fp16 operands before it multiplies, in every
+block of its grid. Where the kernel in front of it has written them so already, the copy engine
+brings them as they are. Rounding to fp16 is only right where a row's slice of K lies in the range
+of fp16 (`range_factor` of skinny_activations.cuh), so the largest magnitudes stand beside the
+operands: a product that needs another factor reads the rows.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from kernels.common.round import MAX_ROWS
+
+STEP = 128
+"""Inputs that stand together; rows of another number of inputs have no operands."""
+
+BLOCK_ROWS = 8
+"""Rows of one matrix instruction."""
+
+PART = 8
+"""Inputs of a row whose largest magnitude is told: as few as a warp of any producer has."""
+
+ORDERS = (32, 16)
+"""Inputs beside each other that a lane holds: those of 16 bytes of 4-bit and of 8-bit codes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """Places for up to 8 x blocks rows of K inputs, and their order.
+
+    Attributes:
+        image: fp16 [blocks, K/128, 4, 32, 8], contiguous: for a block of 8 rows and a step of 128
+            inputs the vector v of lane 4 g + t, which is row 8 block + g and the eight inputs from
+            32 t + 8 v on (order 32) or from 64 (v // 2) + 16 t + 8 (v % 2) on (order 16).
+        largest: int16 [8 x blocks, 2, K/16], contiguous: the largest magnitude of 8 inputs of a
+            row, as the bits of a bf16 number: of the even eights, then of the odd ones, so that
+            threads with neighbours store them apart and none is moved to be stored by another.
+        order: one of `ORDERS`.
+    """
+
+    image: torch.Tensor
+    largest: torch.Tensor
+    order: int
+
+    @property
+    def num_inputs(self) -> int:
+        """K."""
+        return self.image.shape[1] * STEP
+
+    def expect(self, function: str, rows: torch.Tensor) -> None:
+        """Check that rows [T, K] have their places here.
+
+        Args:
+            function: public name that opens a message.
+            rows: what the operands stand for.
+
+        Raises:
+            ValueError: they have other inputs, are too many, or on another device.
+        """
+        num_rows, width = rows.shape
+        most = BLOCK_ROWS * self.image.shape[0]
+        if num_rows > most or width != self.num_inputs or rows.device != self.image.device:
+            raise ValueError(
+                f"{function}: operands for {most} rows of {self.num_inputs} inputs on "
+                f"{self.image.device} do not fit rows {list(rows.shape)} on {rows.device}; "
+                "make them with new_operands for these rows"
+            )
+
+    def expect_heads(self, function: str, heads: torch.Tensor) -> None:
+        """Check that rows of heads [T, H, D] have their places here, and that D is whole steps.
+
+        Raises:
+            ValueError: they have not.
+        """
+        if heads.shape[2] % STEP:
+            raise ValueError(
+                f"{function}: heads of {heads.shape[2]} values are no whole steps of {STEP}; "
+                "pass no operands"
+            )
+        self.expect(function, heads.flatten(1))
+
+    def fill(self, rows: torch.Tensor) -> None:
+        """Write what a kernel writes for rows, bf16 [T, K]; places of other rows stay."""
+        made = operands_of(rows, self.order)
+        num_rows = rows.shape[0]
+        self.largest[:num_rows] = made.largest[:num_rows]
+        for at in range(0, num_rows, BLOCK_ROWS):
+            block, lanes = at // BLOCK_ROWS, 4 * min(BLOCK_ROWS, num_rows - at)
+            self.image[block, :, :, :lanes] = made.image[block, :, :, :lanes]
+
+
+def places(operands: Operands | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """Return what a kernel that may write operands takes: image and magnitudes, or neither."""
+    return (None, None) if operands is None else (operands.image, operands.largest)
+
+
+def order(operands: Operands | None) -> int:
+    """Return their order, which such a kernel is compiled for; 0 writes none."""
+    return 0 if operands is None else operands.order
+
+
+def new_operands(
+    num_rows: int, num_inputs: int, order: int, device: torch.device | str
+) -> Operands:
+    """Allocate places.
+
+    Args:
+        num_rows: 1 to 32.
+        num_inputs: K, a multiple of 128.
+        order: one of `ORDERS`.
+        device: of the rows.
+
+    Raises:
+        ValueError: a number is none of these.
+    """
+    if not 1 <= num_rows <= MAX_ROWS or num_inputs % STEP or order not in ORDERS:
+        raise ValueError(
+            f"new_operands: got {num_rows} rows of {num_inputs} inputs in order {order}, expected "
+            f"1 to {MAX_ROWS} rows, a multiple of {STEP} inputs and an order of {ORDERS}"
+        )
+    blocks, steps = -(-num_rows // BLOCK_ROWS), num_inputs // STEP
+    image = torch.empty((blocks, steps, 4, 32, 8), dtype=torch.float16, device=device)
+    largest = torch.empty(
+        (BLOCK_ROWS * blocks, 2, num_inputs // (2 * PART)), dtype=torch.int16, device=device
+    )
+    return Operands(image, largest, order)
+
+
+def operands_of(rows: torch.Tensor, order: int) -> Operands:
+    """State what operands are: those of rows, bf16 [T, K], zeros where a block has fewer rows."""
+    num_rows, width = rows.shape
+    operands = new_operands(num_rows, width, order, rows.device)
+    blocks, steps = operands.image.shape[:2]
+    padded = rows.new_zeros((BLOCK_ROWS * blocks, width))
+    padded[:num_rows] = rows
+    groups, pieces = STEP // (4 * order), order // 8
+    apart = padded.view(blocks, BLOCK_ROWS, steps, groups, 4, pieces, 8)
+    image = apart.permute(0, 2, 3, 5, 1, 4, 6).reshape(blocks, steps, 4, 32, 8)
+    operands.image.copy_(image.to(torch.float16))
+    magnitudes = padded.view(torch.int16) & 0x7FFF
+    eights = magnitudes.view(BLOCK_ROWS * blocks, -1, 2, PART).amax(3)
+    operands.largest.copy_(eights.transpose(1, 2))
+    return operands
