@@ -75,7 +75,7 @@ struct Sums {
   __device__ __forceinline__ void add(const Ring& ring, int unit, unsigned p, int warp, int lane) {
 #pragma unroll
     for (int k = 0; k < TILE / 16; ++k) {
-      const UnitRow value = unit_row(ring.place(unit + k / 2), (k & 1) * 16 + (lane & 15));
+      const UnitRow value = unit_row(ring.place(unit + k * 16 / UNIT), k * 16 % UNIT + (lane & 15));
       Operand b[V_TILES];
       load_values(b, value, warp, lane);
 #pragma unroll

@@ -8,14 +8,15 @@
 #include <math_constants.h>
 
 #include "chunks.cuh"
+#include "partials.cuh"
 
 constexpr int D = 256;
 constexpr int STRANDS = 8, QUADS = D / 4, THREADS = STRANDS * QUADS;
 // AHEAD, by `combine_macros` of verify_launch.py: partial results of a strand that are asked for before their
-// scales are known. Changes no bit.
+// scales are known. Changes no bit. And KV_BYTES, which says how sums lie.
 
 struct Problem {
-  const float* sums;          // [chunks, T * H, D]
+  const float* sums;          // [chunks, T * H, D], in quads (partials.cuh)
   const float* tops;          // [chunks, T * H]
   const float* weights;       // [chunks, T * H]
   const __nv_bfloat16* gate;  // [T, H, D], strides gate_stride, gate_head_stride
@@ -24,12 +25,6 @@ struct Problem {
   const int* depths;          // [T]
   int gate_stride, gate_head_stride, out_stride, rows, heads, chunks;
 };
-
-__device__ __forceinline__ float exp2_of(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 __device__ __forceinline__ void add_scaled(float4& sum, float scale, const float4& more) {
   sum.x = __fmaf_rn(scale, more.x, sum.x);
@@ -57,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine
   float* const strand_weights = reinterpret_cast<float*>(strands + THREADS);
   float* const warp_tops = strand_weights + STRANDS;
   const int quad = threadIdx.x % QUADS, strand = threadIdx.x / QUADS;
-  const int row = blockIdx.x / p.heads, head = blockIdx.x % p.heads, column = quad * 4;
+  const int row = blockIdx.x / p.heads, head = blockIdx.x % p.heads;
   const long long step = static_cast<long long>(p.rows) * p.heads;
 
   if constexpr (OVERLAP) {
@@ -65,16 +60,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine
     asm volatile("griddepcontrol.wait;" ::: "memory");
   }
   // All loads that need no other's result go out together; what lies beyond the row is not used.
-  const float* const mine = p.sums + blockIdx.x * static_cast<long long>(D) + column;
+  const float* const mine = p.sums + blockIdx.x * static_cast<long long>(D) + quad * 4;
   float4 ahead[AHEAD];
 #pragma unroll
   for (int i = 0; i < AHEAD; ++i) ahead[i] = load(mine, min(strand + i * STRANDS, p.chunks - 1) * step);
-  const __nv_bfloat16* const gate =
-      p.gate + static_cast<long long>(row) * p.gate_stride + head * static_cast<long long>(p.gate_head_stride) + column;
+  const __nv_bfloat16* const gate = p.gate + static_cast<long long>(row) * p.gate_stride +
+                                    head * static_cast<long long>(p.gate_head_stride) + quad / 4 * 16;
   __nv_bfloat16 gates[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i)
-    if (strand == 0) gates[i] = gate[i];
+    if (strand == 0) gates[i] = gate[column_of(quad % 4, i)];
   float most = -CUDART_INF_F;
   const int position = *p.start + p.depths[row];
   const int reached = chunk_of(position) + 1, count = min(reached, p.chunks);
@@ -120,9 +115,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine
     weight = __fadd_rn(weight, strand_weights[i]);
   }
   if (reached > p.chunks) weight = CUDART_NAN_F;  // the context outgrew the launch: never a quiet answer
-  __nv_bfloat16* const out = p.out + static_cast<long long>(row) * p.out_stride + head * D + column;
-  out[0] = gated(sum.x, weight, gates[0]);
-  out[1] = gated(sum.y, weight, gates[1]);
-  out[2] = gated(sum.z, weight, gates[2]);
-  out[3] = gated(sum.w, weight, gates[3]);
+  __nv_bfloat16* const out = p.out + static_cast<long long>(row) * p.out_stride + head * D + quad / 4 * 16;
+  out[column_of(quad % 4, 0)] = gated(sum.x, weight, gates[0]);
+  out[column_of(quad % 4, 1)] = gated(sum.y, weight, gates[1]);
+  out[column_of(quad % 4, 2)] = gated(sum.z, weight, gates[2]);
+  out[column_of(quad % 4, 3)] = gated(sum.w, weight, gates[3]);
 }

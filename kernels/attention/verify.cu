@@ -11,20 +11,25 @@
 //            16 to an instruction, scaled when the top moves
 //
 // A warp computes all of that for 16 rows of the matrix unit and meets no other: scores become weights
-// in its registers. The warps of a stream share its ring, a block may have several streams, each with
-// chunks of its own, and where warps are to spare each of a team computes the scores and adds a part
-// of the values' columns. Which warp computes what, and how many rows there are, changes no order, so a
-// row has the bits that it has alone. A position stands at the same place of the same instruction
-// whether its key is committed or lies on the row's own path (verify_tail.cuh).
+// in its registers. On sm_90 four of them multiply together (verify_wide.cuh). The warps of a stream
+// share its ring, a block may have several streams, each with chunks of its own, and where warps are to
+// spare each of a team computes the scores and adds a part of the values' columns. Which warp computes
+// what, and how many rows there are, changes no order, so a row has the bits that it has alone. A
+// position stands at the same place of the same instruction whether its key is committed or lies on the
+// row's own path (verify_tail.cuh).
 
 #include "verify_problem.cuh"
 #include "verify_ring.cuh"
 #include "verify_begin.cuh"
 #include "verify_scores.cuh"
 #include "verify_values.cuh"
+#include "verify_wide.cuh"
 #include "verify_work.cuh"
 
-constexpr int THREADS = WORKERS + STREAMS * 32;  // one more warp of each stream feeds its ring
+// One more warp of each stream feeds its ring. The sums of eight warps that multiply together need more
+// registers than twelve have alike: then the feeding warp is one of four that give theirs away.
+constexpr bool UNEVEN = WIDE && WARPS > 4;
+constexpr int THREADS = WORKERS + (UNEVEN ? 128 : STREAMS * 32);
 
 // Turn scores into weights: the tops of rows g and g + 8 move, `by` is what earlier sums are scaled by. Two
 // tiles of a lane's scores are its operand of 16 positions.
@@ -51,7 +56,8 @@ __device__ __forceinline__ void weigh(Scores& scores, float (&top)[2], float fac
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     verify(const __grid_constant__ Problem p, const __grid_constant__ TensorMap keys,
-           const __grid_constant__ TensorMap values) {
+           const __grid_constant__ TensorMap own_keys, const __grid_constant__ TensorMap values,
+           const __grid_constant__ TensorMap own_values) {
   extern __shared__ __align__(1024) unsigned char shared[];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
   const unsigned at = shared_address(shared);
@@ -59,12 +65,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   if constexpr (OVERLAP) let_successor_start();
   set_up_rings(at);
   if (warp >= WARPS) {
-    feed(ring_of(at, warp - WARPS), p, keys, values, rows, warp - WARPS, lane);
+    if constexpr (UNEVEN) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    const Maps maps = {keys, own_keys, values, own_values};
+    if (warp < WARPS + STREAMS) feed(ring_of(at, warp - WARPS), p, maps, rows, warp - WARPS, lane);
     return;
   }
+  if constexpr (UNEVEN) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
   const bool chain = begin(p, rows, shared);
   const Work& work = *reinterpret_cast<Work*>(shared + WORK_AT);  // seldom needed, so kept out of registers
-  const Tail tail = {shared + PATHS_AT, reinterpret_cast<int*>(shared + DEPTHS_AT), at + ZERO_AT};
+  const Tail tail = {shared + PATHS_AT, reinterpret_cast<int*>(shared + DEPTHS_AT), at + ZERO_AT, p.own_slots};
 
   // This warp: 16 rows of the matrix unit, and of their sums one part of the columns.
   const int stream = warp / CREW, first = warp % M_TILES * 16, part = warp / M_TILES % TEAM;
@@ -72,9 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const UnitRow q = query_row(at + Q_AT, first, lane);
   int unit = 0;
 #pragma unroll 1
-  for (int pass = 0;; ++pass) {
-    const Chunk chunk = work.chunk(stream, pass);
-    if (chunk.number < 0) break;
+  for (Chunk chunk = work.chunk(stream, 0); chunk.number >= 0; chunk = work.after(chunk, stream)) {
     if (chunk.units() == 0) continue;
     Sums sums;
     sums.clear();
@@ -83,45 +90,44 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll 1
     for (int tile = 0; tile < chunk.full + chunk.tail; ++tile) {
       const bool full = tile < chunk.full;
-      const int base = chunk.low + tile * TILE, half_units = full ? 2 : 3;
+      const int base = chunk.low + tile * TILE, half_units = full ? FILLS : FILLS + 1;
       Scores scores;
       Matrix4 weights[STEPS];
       float by[2];
       ring.wait_for(unit, half_units);
-      if (full) {
+      if (WIDE && full) {
+        if constexpr (WIDE) score_wide(scores, at + Q_AT + first / 64 * 64 * BOX_ROW, ring.place(unit));
+      } else if (full) {
         const unsigned low = ring.place(unit), high = ring.place(unit + 1);
         score<N_TILES>(scores, [&](int n) { return unit_row(n < 4 ? low : high, n % 4 * 8 + (lane & 7)); }, q, lane);
       } else {
-        score_tail(scores, ring, unit, q, first, lane, work, rows, tail, base, chain);
+        const UnitRow again = WIDE ? query_row(at + Q_AT, first, apart(lane)) : q;
+        score_tail(scores, ring, unit, again, first, lane, work, rows, tail, base, chain);
       }
       weigh(scores, top, p.factor, by, weights);
       ring.let_go(unit, half_units, lane);
       unit += half_units;
       sums.scale(by);
       ring.wait_for(unit, half_units);
-      if (full) {
+      if (WIDE && full) {
+        if constexpr (WIDE) add_wide(sums, weights, ring.place(unit));
+      } else if (full) {
         sums.add(ring, unit, weights, part, lane);
       } else {
-        const bool alike = chain && all_finite(ring.place(unit + 2), work.last - work.start + 1, lane);
+        const bool alike = chain && tail.all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane);
         sums.add_tail(ring, unit, weights, part, first, lane, work, rows, tail, base, alike);
       }
       ring.let_go(unit, half_units, lane);
       unit += half_units;
     }
 
-    // Where results go is worked out here and not kept in registers all along.
-    int row_of_lane = first + g;
-    asm volatile("" : "+r"(row_of_lane));
-    const long long partial = static_cast<long long>(chunk.number) * p.rows * p.heads;
+    const int row_of_lane = apart(first + g);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = row_of_lane + half * 8;
       if (row_of(row) >= rows.count) continue;
-      const long long place = partial + (rows.row0 + row_of(row)) * p.heads + rows.group * SHARE + row % SHARE;
-      float* const into = p.sums + place * D + part * V_TILES * 8 + 2 * t;
-#pragma unroll
-      for (int n = 0; n < V_TILES; ++n)
-        *reinterpret_cast<float2*>(into + n * 8) = make_float2(sums.values[n][2 * half], sums.values[n][2 * half + 1]);
+      const int place = work.place(p, chunk.number, row);
+      sums.store(p.sums + static_cast<long long>(place) * D, part, half, t);
       if (part == 0 && t == 0) {
         p.tops[place] = top[half];
         p.weights[place] = sums.weights[2 * half];

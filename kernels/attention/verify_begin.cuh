@@ -35,14 +35,24 @@ __device__ __forceinline__ void fetch_queries(const Problem& p, const Rows& rows
   }
 }
 
-// Bring paths, and say whether the rows are a chain as far as this thread looks.
+// Bring paths, all asked for at once, and say whether the rows are a chain as far as this thread looks.
 __device__ __forceinline__ bool fetch_paths(const Problem& p, const Rows& rows, unsigned char* paths) {
+  constexpr int EACH = (BLOCK_ROWS / SHARE * MAX_ROWS + WORKERS - 1) / WORKERS;
+  int depth[EACH], node[EACH];
   bool chain = true;
-  for (int i = threadIdx.x; i < rows.count * MAX_ROWS; i += WORKERS) {
-    const int row = rows.row0 + i / MAX_ROWS, at = i % MAX_ROWS;
-    const int depth = p.depths[row], node = p.paths[row * MAX_ROWS + at];
-    paths[i] = node;
-    chain = chain && depth == row && (at > depth || node == at);
+#pragma unroll
+  for (int i = 0; i < EACH; ++i) {
+    const int place = threadIdx.x + i * WORKERS, row = place / MAX_ROWS;
+    if (row >= rows.count) continue;
+    depth[i] = p.depths[rows.row0 + row];
+    node[i] = p.paths[(rows.row0 + row) * MAX_ROWS + place % MAX_ROWS];
+  }
+#pragma unroll
+  for (int i = 0; i < EACH; ++i) {
+    const int place = threadIdx.x + i * WORKERS, at = place % MAX_ROWS, row = place / MAX_ROWS;
+    if (row >= rows.count) continue;
+    paths[place] = node[i];
+    chain = chain && depth[i] == rows.row0 + row && (at > depth[i] || node[i] == at);
   }
   return chain;
 }
@@ -62,13 +72,15 @@ __device__ __forceinline__ bool begin(const Problem& p, const Rows& rows, unsign
   if (threadIdx.x == 0) work = work_of(p);
   if constexpr (OVERLAP) wait_for_predecessor();
   fetch_queries(p, rows, shared_address(shared) + Q_AT);
-  const int depth = depth_of(p, rows, threadIdx.x & 31), deepest = __reduce_max_sync(~0u, depth);
+  const int depth = depth_of(p, rows, threadIdx.x & 31);
   const bool in_order = fetch_paths(p, rows, shared + PATHS_AT);
+  const int deepest = __reduce_max_sync(~0u, depth);
   if (threadIdx.x == 0) work.last = work.start + deepest;
   if (threadIdx.x < MAX_ROWS) {
     reinterpret_cast<int*>(shared + DEPTHS_AT)[threadIdx.x] = depth;
     reinterpret_cast<int*>(shared + ZERO_AT)[threadIdx.x] = 0;
   }
   asm volatile("cp.async.wait_all;" ::: "memory");
+  if constexpr (WIDE) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // queries, for products
   return meet_all(in_order);
 }

@@ -25,7 +25,8 @@ static_assert(STREAMS == 1 && WARPS == 8 && KV_BYTES == 1);
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     verify_codes(const __grid_constant__ Problem p, const __grid_constant__ TensorMap keys,
-                 const __grid_constant__ TensorMap values) {
+                 const __grid_constant__ TensorMap own_keys, const __grid_constant__ TensorMap values,
+                 const __grid_constant__ TensorMap own_values) {
   extern __shared__ __align__(1024) unsigned char shared[];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
   const unsigned at = shared_address(shared);
@@ -37,14 +38,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   set_up_rings(at);
   if (warp >= WARPS) {
     if constexpr (UNEVEN) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (warp == WARPS) feed(ring, p, keys, values, rows, 0, lane);
+    if (warp == WARPS) feed(ring, p, {keys, own_keys, values, own_values}, rows, 0, lane);
     return;
   }
   if constexpr (UNEVEN) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 
   const bool chain = begin(p, rows, shared);
   const Work& work = *reinterpret_cast<Work*>(shared + WORK_AT);  // seldom needed, so kept out of registers
-  const Tail tail = {shared + PATHS_AT, reinterpret_cast<int*>(shared + DEPTHS_AT), at + ZERO_AT};
+  const Tail tail = {shared + PATHS_AT, reinterpret_cast<int*>(shared + DEPTHS_AT), at + ZERO_AT, p.own_slots};
   const float factor = __fmul_rn(p.factor, p.key_scales[rows.group]);
 
   // Where this warp's scores are: rows m0 * 16 on, positions n0 * 8 on.
@@ -52,9 +53,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const UnitRow q = query_row(at + Q_AT, m0 * 16, lane);
   int unit = 0;
 #pragma unroll 1
-  for (int round = 0;; ++round) {
-    const Chunk chunk = work.chunk(0, round);
-    if (chunk.number < 0) break;
+  for (Chunk chunk = work.chunk(0, 0); chunk.number >= 0; chunk = work.after(chunk, 0)) {
     if (chunk.units() == 0) continue;
     Sums sums;
     sums.clear();
@@ -65,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 #pragma unroll 1
     for (int tile = 0; tile < chunk.full + chunk.tail; ++tile) {
       const bool full = tile < chunk.full;
-      const int base = chunk.low + tile * TILE, half_units = full ? 2 : 3;
+      const int base = chunk.low + tile * TILE, half_units = full ? FILLS : FILLS + 1;
       ring.wait_for(unit, half_units);
       float scores[MT][NT][4];
       if (full) {
@@ -77,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         }
         score(scores, key, q, lane);
       } else {
-        score_tail(scores, ring, unit, q, m0, n0, lane, work, rows, tail, base, chain);
+        score_tail(scores, ring, unit, q, m0, n0, apart(lane), work, rows, tail, base, chain);
       }
 
 #pragma unroll
@@ -122,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         sums.scale(scales, warp, lane);
         sums.add(ring, unit, at + P_AT, warp, lane);
       } else {
-        const bool alike = chain && all_finite(ring.place(unit + 2), work.last - work.start + 1, lane);
+        const bool alike = chain && tail.all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane);
         sums.scale(scales, warp, lane);
         sums.add_tail(ring, unit, at + P_AT, warp, lane, work, rows, tail, base, alike);
       }
@@ -130,14 +129,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       unit += half_units;
     }
 
-    // Where results go is worked out here and not kept in registers all along.
-    int first = g;
-    asm volatile("" : "+r"(first));
-    const long long partial = static_cast<long long>(chunk.number) * p.rows * p.heads;
+    const int first = apart(g);
     const float value_scale = p.value_scales[rows.group];
-    auto place_of = [&](int matrix_row) {
-      return partial + (rows.row0 + row_of(matrix_row)) * p.heads + rows.group * SHARE + matrix_row % SHARE;
-    };
+    auto place_of = [&](int matrix_row) -> long long { return work.place(p, chunk.number, matrix_row); };
 #pragma unroll
     for (int m = 0; m < M_TILES; ++m)
 #pragma unroll

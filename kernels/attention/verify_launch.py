@@ -13,7 +13,6 @@ from kernels.attention.chunks import num_chunks
 from kernels.attention.kv_codes import KvScales
 from kernels.attention.verify_tile import (
     HEAD_DIM,
-    UNIT,
     Capability,
     RowGroups,
     VerifyTile,
@@ -49,6 +48,7 @@ class VerifyArguments(ctypes.Structure):
         ("row_groups", ctypes.c_int),
         ("bins", ctypes.c_int),
         ("chunks", ctypes.c_int),
+        ("own_slots", ctypes.c_int),
         ("factor", ctypes.c_float),
     ]
 
@@ -104,7 +104,8 @@ def launch(
     rows, heads = q.shape[:2]
     groups, device = keys.shape[0], q.get_device()
     plan = _plan(rows, heads, groups, max_context, keys.itemsize, tile, overlap, device)
-    partials = plan.chunks * rows * heads
+    partials, own_slots = plan.chunks * rows * heads, -(-rows // 8) * 8
+    key_maps, value_maps = (store_maps(one, (plan.unit, own_slots)) for one in (keys, values))
     sums = scratch.data_ptr()
     tops = sums + 4 * partials * HEAD_DIM
     weights = tops + 4 * partials
@@ -115,10 +116,10 @@ def launch(
             None if scales is None else scales.keys.data_ptr(),
             None if scales is None else scales.values.data_ptr(),
             sums, tops, weights, q.stride(0), rows, heads, groups, plan.row_groups.rows,
-            plan.row_groups.number, plan.bins, plan.chunks, HEAD_DIM**-0.5 * math.log2(math.e),
+            plan.row_groups.number, plan.bins, plan.chunks, own_slots,
+            HEAD_DIM**-0.5 * math.log2(math.e),
         ),
-        store_map(keys),
-        store_map(values),
+        *key_maps, *value_maps,
     )  # fmt: skip
     plan.combine.launch(
         plan.combine_shape,
@@ -141,6 +142,7 @@ class _Plan:
     row_groups: RowGroups
     bins: int
     chunks: int
+    unit: int
 
 
 @cache
@@ -156,7 +158,7 @@ def _plan(
 ) -> _Plan:
     """Work out both launches once: in a round the host has some 10 us for each."""
     share, capability = heads // groups, family(torch.cuda.get_device_capability(device))
-    parts = row_groups(rows, share, capability)
+    parts = row_groups(rows, share, capability, max_context)
     if tile is None:
         tile = default(parts.rows, share, capability, max_context, kv_bytes)
     _expect_tile(tile, parts, share, capability, kv_bytes)
@@ -166,7 +168,7 @@ def _plan(
     bins = min(chunks, max(1, num_sms * tile.per_sm // streams))
     return _Plan(
         load(tile.kernel, tuple(tile.macros(share).items()), overlap, device),
-        load("combine", combine_macros(rows * heads, chunks, num_sms), overlap, device),
+        load("combine", combine_macros(rows * heads, chunks, num_sms, kv_bytes), overlap, device),
         Launch(bins * streams, tile.threads, tile.shared_bytes, overlap=overlap),
         Launch(
             rows * heads,
@@ -177,20 +179,26 @@ def _plan(
         parts,
         bins,
         chunks,
+        tile.unit,
     )
 
 
-def store_map(store: torch.Tensor) -> TensorMap:
-    """Describe a store [G, S, D] to the copy engine, once for each place in memory."""
-    key = (store.data_ptr(), store.dtype, store.shape, store.stride())
+def store_maps(store: torch.Tensor, fills: tuple[int, ...]) -> tuple[TensorMap, ...]:
+    """Describe a store [G, S, D] to the copy engine, once for each place in memory.
+
+    Args:
+        store: keys or values.
+        fills: slots of a fill, for each of which there is a map.
+    """
+    key = (store.data_ptr(), store.dtype, store.shape, store.stride(), fills)
     found = _maps.get(key)
     if found is None:
-        found = _maps[key] = _described(store)
+        found = _maps[key] = tuple(_described(store, slots) for slots in fills)
     return found
 
 
-def _described(store: torch.Tensor) -> TensorMap:
-    """Boxes of 32 slots of one head, in blocks of 128 bytes, swizzled for loads of matrices."""
+def _described(store: torch.Tensor, fill: int) -> TensorMap:
+    """Boxes of slots of one head, in blocks of 128 bytes, swizzled for loads of matrices."""
     driver = import_module("cuda.bindings.driver")
     wide, narrow = driver.cuuint64_t, driver.cuuint32_t
     kinds = driver.CUtensorMapDataType
@@ -205,7 +213,7 @@ def _described(store: torch.Tensor) -> TensorMap:
         store.data_ptr(),
         [wide(columns), wide(slots), wide(width // columns), wide(groups)],
         [wide(size * width), wide(BOX_BYTES), wide(size * store.stride(0))],
-        [narrow(columns), narrow(UNIT), narrow(width // columns), narrow(1)],
+        [narrow(columns), narrow(fill), narrow(width // columns), narrow(1)],
         [narrow(1), narrow(1), narrow(1), narrow(1)],
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
@@ -220,17 +228,21 @@ def _described(store: torch.Tensor) -> TensorMap:
     return TensorMap(described)
 
 
-_maps: dict[object, TensorMap] = {}
+_maps: dict[object, tuple[TensorMap, ...]] = {}
 
 
 def family(capability: tuple[int, int]) -> Capability:
-    """Return the family of GPUs whose tiles a GPU takes: by the shared memory of its blocks."""
-    return 90 if capability[0] in (9, 10) else 121
+    """Return the family of GPUs whose tiles a GPU takes."""
+    families: dict[int, Capability] = {9: 90, 10: 100}
+    return families.get(capability[0], 121)
 
 
-def combine_macros(blocks: int, chunks: int, num_sms: int) -> tuple[tuple[str, int], ...]:
+def combine_macros(
+    blocks: int, chunks: int, num_sms: int, kv_bytes: int
+) -> tuple[tuple[str, int], ...]:
     """Return what combine.cu is compiled with: a few blocks with many chunks ask far ahead."""
-    return (("AHEAD", 12 if 2 * blocks <= num_sms and chunks > 2 * STRANDS else 2),)
+    ahead = 12 if 2 * blocks <= num_sms and chunks > 2 * STRANDS else 2
+    return (("AHEAD", ahead), ("KV_BYTES", kv_bytes))
 
 
 def combine_shared_bytes(chunks: int) -> int:

@@ -30,7 +30,7 @@ ROWS = ("T", "HD")
 NUM_TREES = {False: 200, True: 60}
 """Of a BF16 store, and of codes, which take the same paths through the same kernel."""
 
-TREE_STARTS = (0, 1, 31, 40, 63, 64, 100, 127, 1000, 1015, 1023, 2030, 2047)
+TREE_STARTS = (0, 1, 31, 40, 63, 64, 100, 127, 1000, 1015, 1023, 2030, 2047, 4090, 5000)
 
 
 def _called(
@@ -112,7 +112,7 @@ def _tile_changes_bits(device: str, *, coded: bool) -> str | None:
         inputs = case.draw(3, device)
         expected = _called(inputs)
         share = case.sizes["H"] // case.sizes["G"]
-        parts = row_groups(case.sizes["T"], share, capability)
+        parts = row_groups(case.sizes["T"], share, capability, 4096)
         for tile in _others(default(parts.rows, share, capability, 4096, inputs["keys"].itemsize)):
             if not tile.fits(capability):
                 continue
@@ -122,6 +122,12 @@ def _tile_changes_bits(device: str, *, coded: bool) -> str | None:
 
 
 def _others(tile: VerifyTile) -> Iterator[VerifyTile]:
+    if tile.kv_bytes == 2:
+        wide = replace(tile, wide=True, streams=1, team=1, m_tiles=-(-tile.m_tiles // 4) * 4)
+        yield replace(wide, units=2)
+        yield replace(wide, units=5)
+        yield replace(wide, units=4, m_tiles=8)
+        tile = replace(tile, wide=False, m_tiles=min(tile.m_tiles, 6))
     yield replace(tile, units=3)
     yield replace(tile, units=5)
     yield replace(tile, streams=2, units=4)

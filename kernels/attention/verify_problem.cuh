@@ -4,15 +4,19 @@
 #include <cuda_bf16.h>
 #include <math_constants.h>
 
+#include "partials.cuh"
+
 // Compile-time choices, by `macros` of verify_tile.py: SHARE (query heads of a KV head), M_TILES (of
 // 16 rows of the matrix unit in a block), STREAMS (of chunks at a time in a block), TEAM (warps that
-// share the columns of a sum), UNITS (of a stream's ring), MIN_BLOCKS, OVERLAP, none of which changes
-// a bit; and KV_BYTES (of a stored number: 2 for BF16 in verify.cu, 1 for e4m3 in verify_codes.cu).
+// share the columns of a sum), UNITS (of a stream's ring), WIDE (four warps multiply together), MIN_BLOCKS,
+// OVERLAP, none of which changes a bit; and KV_BYTES (of a stored number: 2 for BF16 in verify.cu, 1 for
+// e4m3 in verify_codes.cu).
 
-constexpr int D = 256;        // of a head
-constexpr int UNIT = 32;      // slots of one fill of the ring
-constexpr int MAX_ROWS = 32;  // rows of a verify
-constexpr int BOX_ROW = 128;  // bytes side by side in a fill, which the engine swizzles in pieces of 16
+constexpr int D = 256;                // of a head
+constexpr int UNIT = WIDE ? 64 : 32;  // slots of one fill of the ring
+constexpr int FILLS = 64 / UNIT;      // units of a tile's keys, or of its values
+constexpr int MAX_ROWS = 32;          // rows of a verify
+constexpr int BOX_ROW = 128;          // bytes side by side in a fill, which the engine swizzles in pieces of 16
 constexpr int BOX = BOX_ROW / KV_BYTES;  // columns of them
 constexpr int PIECE = 16 / KV_BYTES;     // columns of a piece
 constexpr int BOX_BYTES = UNIT * BOX_ROW;
@@ -35,11 +39,17 @@ constexpr int DEPTHS_AT = PATHS_AT + MAX_ROWS * MAX_ROWS;
 constexpr int MORE_AT = DEPTHS_AT + MAX_ROWS * 4;
 
 static_assert(KV_BYTES == 1 || KV_BYTES == 2);
-static_assert(UNITS >= 3 && STREAMS * UNITS <= 32 && MORE_AT % 16 == 0);
+static_assert(!WIDE || (KV_BYTES == 2 && M_TILES % 4 == 0 && TEAM == 1));
+static_assert(UNITS >= FILLS + 1 && STREAMS * UNITS <= 32 && MORE_AT % 16 == 0);
 
 // What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
 struct alignas(64) TensorMap {
   unsigned char bytes[128];
+};
+
+// The store's keys and values, in fills of UNIT slots, and in fills of as many as own rows may have.
+struct Maps {
+  const TensorMap &keys, &own_keys, &values, &own_values;
 };
 
 // `VerifyArguments` of verify_launch.py has the same fields in the same order. T = rows, H = heads.
@@ -50,15 +60,23 @@ struct Problem {
   const int* paths;           // [T, 32]
   const float* key_scales;    // [G]: what codes stand for, by KV head; null for BF16
   const float* value_scales;  // [G]
-  float* sums;                // [chunks, T * H, D]: of values, weighted
+  float* sums;                // [chunks, T * H, D]: of values, weighted, in quads (partials.cuh)
   float* tops;                // [chunks, T * H]: largest score, times `factor`
   float* weights;             // [chunks, T * H]: sum of weights
   int q_stride, rows, heads, groups, group_rows, row_groups, bins, chunks;
+  int own_slots;  // of a fill of own rows: eights of them
   float factor;  // D^-0.5 log2 e
 };
 
 __device__ __forceinline__ unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+
+// The same number, of which the compiler does not know it: what follows from it is worked out where it is
+// used, and not kept in registers all along.
+__device__ __forceinline__ int apart(int number) {
+  asm volatile("" : "+r"(number));
+  return number;
 }
 
 // Meet the other threads that compute.
@@ -82,12 +100,6 @@ __device__ __forceinline__ void wait_for_predecessor() {
 }
 __device__ __forceinline__ void let_successor_start() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
-__device__ __forceinline__ float exp2_of(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 __device__ __forceinline__ unsigned two_of(float low, float high) {

@@ -1,9 +1,10 @@
-// Bring keys and values to shared memory: a ring of units of 32 rows, filled by the copy engine at
+// Bring keys and values to shared memory: a ring of units of UNIT slots, filled by the copy engine at
 // the word of a warp that does nothing else.
 //
-// Units of a tile of committed positions: K, K, V, V. Of a tile that own rows reach into: K, K and
-// the rows' own keys, then V, V and their own values. A unit is filled into the next place of the
-// ring, chunk after chunk, once every other warp has let go of what it held before.
+// Units of a tile of committed positions: K, K, V, V, or K, V where they are larger. Of a tile that own
+// rows reach into: the same with the rows' own keys behind K, and their own values behind V. A unit is
+// filled into the next place of the ring, chunk after chunk, once every other warp has let go of what it
+// held before.
 #pragma once
 
 #include "verify_problem.cuh"
@@ -48,22 +49,25 @@ struct Ring {
 
   // Called by one thread: unit `within` of a chunk. What it holds beyond the rows that are used is
   // never looked at.
-  __device__ __forceinline__ void fill(int unit, const Chunk& chunk, int within, const TensorMap& keys,
-                                       const TensorMap& values, int start, int group) const {
-    bool value = within & 2;
-    int slot = chunk.low + within / 4 * TILE + (within & 1) * UNIT;
-    if (within >= 4 * chunk.full) {
-      const int tile = (within - 4 * chunk.full) / 6, part = (within - 4 * chunk.full) % 6;
-      value = part >= 3;
-      slot = part % 3 == 2 ? start : chunk.low + (chunk.full + tile) * TILE + part % 3 * UNIT;
+  __device__ __forceinline__ void fill(int unit, const Chunk& chunk, int within, const Maps& maps, int start,
+                                       int group, int own_slots) const {
+    const bool own = chunk.is_own(within);
+    bool value = within / FILLS % 2;
+    int slot = chunk.low + within / (2 * FILLS) * TILE + within % FILLS * UNIT;
+    if (within >= chunk.committed()) {
+      const int after = within - chunk.committed(), tile = after / TAIL_UNITS, part = after % TAIL_UNITS;
+      value = part > FILLS;
+      slot = own ? start : chunk.low + (chunk.full + tile) * TILE + part % (FILLS + 1) * UNIT;
     }
+    const TensorMap* const map = value ? own ? &maps.own_values : &maps.values : own ? &maps.own_keys : &maps.keys;
     if (unit >= UNITS) wait(emptied(unit), (unit / UNITS & 1) ^ 1);
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(filled(unit)), "r"(UNIT_BYTES)
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(filled(unit)),
+                 "r"(own ? own_slots * D * KV_BYTES : UNIT_BYTES)
                  : "memory");
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
         "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(place(unit)),
-        "l"(value ? &values : &keys), "r"(0), "r"(slot), "r"(0), "r"(group), "r"(filled(unit)), "l"(LEAVE_FIRST)
+        "l"(map), "r"(0), "r"(slot), "r"(0), "r"(group), "r"(filled(unit)), "l"(LEAVE_FIRST)
         : "memory");
   }
 };
@@ -73,18 +77,29 @@ __device__ __forceinline__ Ring ring_of(unsigned shared, int stream) {
 }
 
 // Feed a stream's ring with all that its warps compute on; the work of one warp.
-__device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const TensorMap& keys, const TensorMap& values,
-                                     const Rows& rows, int stream, int lane) {
+__device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const Maps& maps, const Rows& rows, int stream,
+                                     int lane) {
   Work work = work_of(p);
   Chunk chunk = work.chunk(stream, 0);
-  int unit = 0;
-  for (const int ahead = min(UNITS, 4 * chunk.full); unit < ahead; ++unit)  // committed long ago
-    if (lane == 0) ring.fill(unit, chunk, unit, keys, values, work.start, rows.group);
+  // What is committed was written long ago; what is asked for beside it in the tile where own rows begin,
+  // nobody looks at.
+  const bool begins = chunk.number >= 0 && chunk.low <= work.start && work.start < chunk_span(chunk.number).high;
+  const int ahead = min(UNITS, chunk.committed() + (begins ? TAIL_UNITS : 0));
+  auto ask = [&](bool own) {
+#pragma unroll 1
+    for (int unit = 0; unit < ahead; ++unit)
+      if (lane == 0 && chunk.is_own(unit) == own)
+        ring.fill(unit, chunk, unit, maps, work.start, rows.group, p.own_slots);
+  };
+  ask(false);
   if constexpr (OVERLAP) wait_for_predecessor();
+  ask(true);
   work.last = work.start + __reduce_max_sync(~0u, depth_of(p, rows, lane));
   chunk = work.chunk(stream, 0);
-  int within = unit;
-  for (int pass = 0; chunk.number >= 0; chunk = work.chunk(stream, ++pass), within = 0)
+  int unit = ahead, within = ahead;
+#pragma unroll 1
+  for (; chunk.number >= 0; chunk = work.after(chunk, stream), within = 0)
+#pragma unroll 1
     for (; within < chunk.units(); ++within, ++unit)
-      if (lane == 0) ring.fill(unit, chunk, within, keys, values, work.start, rows.group);
+      if (lane == 0) ring.fill(unit, chunk, within, maps, work.start, rows.group, p.own_slots);
 }

@@ -49,27 +49,32 @@ __device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key
 __device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int unit, const UnitRow& q, int first,
                                            int lane, const Work& work, const Rows& rows, const Tail& tail, int base,
                                            bool chain) {
-  constexpr int SOME = TEAM == 1 ? N_TILES / 2 : N_TILES;  // where sums take many registers, half at a time
+  constexpr int SOME = TEAM == 1 ? N_TILES / 4 : N_TILES;  // where sums take many registers, few at a time
 #pragma unroll
   for (int first_tile = 0; first_tile < N_TILES; first_tile += SOME) {
     UnitRow key[SOME];
 #pragma unroll
-    for (int n = 0; n < SOME; ++n)
-      key[n] = tail.find<true>(ring, work, base, (first_tile + n) * 8 + (lane & 7), unit, Tail::ALL);
+    for (int n = 0; n < SOME; ++n) {
+      const int at = (first_tile + n) * 8 + (lane & 7);  // found without a branch where registers are there for it
+      key[n] = WIDE ? tail.find<true>(ring, work, base, at, unit, Tail::ALL)
+                    : tail.find_alike<true>(ring, work, base, at, unit);
+    }
     score<SOME>(scores + first_tile, [&](int n) { return key[n]; }, q, lane);
   }
+  if (__builtin_expect(!chain, false)) {
 #pragma unroll
-  for (int n = 0; n < N_TILES; ++n) {
-    const int position = base + n * 8;
-    if (!chain && position + 7 >= work.start && position <= work.last) {
+    for (int n = 0; n < N_TILES; ++n) {
+      const int position = base + n * 8;
+      if (position + 7 < work.start || position > work.last) continue;
 #pragma unroll 1
       for (int row = row_of(first); row <= row_of(first + 15) && row < rows.count; ++row)
         score_row(scores[n], tail.find<true>(ring, work, base, n * 8 + (lane & 7), unit, row), q, first, row, lane);
     }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int matrix_row = first + (lane >> 2) + i / 2 * 8;
-      if (!tail.attends(work, matrix_row, position + 2 * (lane & 3) + (i & 1))) scores[n][i] = -CUDART_INF_F;
-    }
   }
+  const Reach reach = tail.reach(work, rows, first, lane);
+#pragma unroll
+  for (int n = 0; n < N_TILES; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (base + n * 8 + 2 * (lane & 3) + (i & 1) > reach.of[i / 2]) scores[n][i] = -CUDART_INF_F;
 }

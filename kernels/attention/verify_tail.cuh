@@ -12,16 +12,41 @@
 
 __device__ __forceinline__ int row_of(int matrix_row) { return matrix_row / SHARE; }
 
+// Whether all that a word of keys or values holds is finite.
+__device__ __forceinline__ bool is_finite(unsigned word) {
+  if constexpr (KV_BYTES == 2) return (word & 0x7F80) != 0x7F80 && (word & 0x7F800000) != 0x7F800000;
+  return (((word & 0x7F7F7F7F) + 0x01010101) & 0x80808080) == 0;  // of codes only 0x7F is no number
+}
+
+// The last positions that rows g and g + 8 of a warp attend to, and the last that all its rows do.
+struct Reach {
+  int of[2], all;
+};
+
 struct Tail {
   static constexpr int ALL = -1;
 
   const unsigned char* paths;  // [rows of the block, 32]
   const int* depths;           // [32], -1 beyond the rows of the block
   unsigned zeros;              // 128 bytes of them
+  int own_slots;               // of a unit of own rows
 
   // Whether the row of a row of the matrix unit attends to a position.
   __device__ __forceinline__ bool attends(const Work& work, int matrix_row, int position) const {
     return position < work.start || position <= work.start + depths[min(row_of(matrix_row), MAX_ROWS - 1)];
+  }
+
+  __device__ __forceinline__ Reach reach(const Work& work, const Rows& rows, int first, int lane) const {
+    Reach found;
+    int least = 0x7FFFFFFF;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = row_of(first + (lane >> 2) + half * 8);
+      found.of[half] = work.start + depths[min(row, MAX_ROWS - 1)];
+      if (row < rows.count) least = min(least, found.of[half]);
+    }
+    found.all = __reduce_min_sync(~0u, least);
+    return found;
   }
 
   // Whether it takes the pass of `row`, with the keys and values of that row; ALL is everybody's.
@@ -41,24 +66,33 @@ struct Tail {
       if constexpr (KEY) return unit_row(ring.place(unit), 0);
       return {zeros, 0, 0};
     }
-    return unit_row(ring.place(unit + 2), row == ALL ? depth : paths[row * MAX_ROWS + depth]);
+    return own_row(ring.place(unit + FILLS), row == ALL ? depth : paths[row * MAX_ROWS + depth]);
+  }
+
+  // The same for ALL, without a branch.
+  template <bool KEY>
+  __device__ __forceinline__ UnitRow find_alike(const Ring& ring, const Work& work, int base, int at, int unit) const {
+    const int depth = base + at - work.start, last = work.last - work.start;
+    const UnitRow committed = unit_row(ring.place(unit + at / UNIT), at % UNIT);
+    const UnitRow own = own_row(ring.place(unit + FILLS), max(min(depth, last), 0));
+    const bool there = KEY || depth <= last;
+    return {there ? depth < 0 ? committed.at : own.at : zeros, there ? depth < 0 ? committed.box : own.box : 0,
+            there ? depth < 0 ? committed.turn : own.turn : 0};
+  }
+
+  __device__ __forceinline__ UnitRow own_row(unsigned unit, int row) const {
+    return {unit + row * BOX_ROW, static_cast<unsigned>(own_slots) * BOX_ROW, row & 7};
+  }
+
+  // Whether all of the first rows of a unit of own rows is finite, for a whole warp.
+  __device__ __forceinline__ bool all_finite(unsigned unit, int num_rows, int lane) const {
+    bool finite = true;
+    constexpr int ROW_PIECES = D / PIECE;
+#pragma unroll 2
+    for (int i = lane; i < num_rows * ROW_PIECES; i += 32) {
+      const uint4 four = load_16(own_row(unit, i / ROW_PIECES).piece(i % ROW_PIECES));
+      finite = finite && is_finite(four.x) && is_finite(four.y) && is_finite(four.z) && is_finite(four.w);
+    }
+    return __all_sync(~0u, finite);
   }
 };
-
-// Whether all that a word of keys or values holds is finite.
-__device__ __forceinline__ bool is_finite(unsigned word) {
-  if constexpr (KV_BYTES == 2) return (word & 0x7F80) != 0x7F80 && (word & 0x7F800000) != 0x7F800000;
-  return (((word & 0x7F7F7F7F) + 0x01010101) & 0x80808080) == 0;  // of codes only 0x7F is no number
-}
-
-// Whether all of the first rows of a unit is finite, for a whole warp.
-__device__ __forceinline__ bool all_finite(unsigned unit, int num_rows, int lane) {
-  bool finite = true;
-  constexpr int ROW_PIECES = D / PIECE;
-#pragma unroll 1
-  for (int i = lane; i < num_rows * ROW_PIECES; i += 32) {
-    const uint4 four = load_16(unit_row(unit, i / ROW_PIECES).piece(i % ROW_PIECES));
-    finite = finite && is_finite(four.x) && is_finite(four.y) && is_finite(four.z) && is_finite(four.w);
-  }
-  return __all_sync(~0u, finite);
-}

@@ -13,28 +13,29 @@ from typing import Literal
 from kernels.attention.chunks import TILE
 from kernels.common.round import MAX_ROWS
 
-HEAD_DIM = 256
+Capability = Literal[90, 100, 121]
+"""A family of GPUs, by what its multiprocessors have and its matrix unit takes."""
 
-UNIT = 32
-"""Positions of one fill of the ring."""
+HEAD_DIM = 256
 
 MAX_UNITS = {2: 32, 1: 16}
 """Units of all rings of a block at most, by bytes of a stored number: 128 KiB of codes are more
 than one multiprocessor needs on their way."""
 
+SHORT = 4096
+"""Context class up to which chunks are few, and rows in two groups use more multiprocessors."""
+
 LONG = 8192
 """Context class from which on there are chunks enough for two streams of a block."""
 
-SHARED_OF_AN_SM = {90: 233_472, 121: 102_400}
+SHARED_OF_AN_SM: Mapping[Capability, int] = {90: 233_472, 100: 233_472, 121: 102_400}
 """Bytes of shared memory of a multiprocessor, by compute capability."""
 
 RESERVED = 1024
 """Bytes of shared memory that the system keeps of each block."""
 
-MAX_TILES = {90: 6, 121: 3}
-"""16-row tiles of a block at most."""
-
-Capability = Literal[90, 121]
+MAX_TILES = {90: 6, 100: 6, 121: 3}
+"""16-row tiles of a block at most, that rows fill."""
 
 WARPS_OF_CODES = 8
 """Warps of a block of verify_codes.cu that compute, all of them together."""
@@ -49,7 +50,8 @@ class VerifyTile:
         streams: chunks that a multiprocessor computes at a time: a block's of BF16, of codes each a
             block's of its own.
         team: warps that share the columns of the same sums; of codes all eight.
-        units: fills of 32 positions that a stream's ring holds, at least 3.
+        units: fills of a stream's ring, at least those of a tile's keys and the rows' own.
+        wide: four warps multiply together, 64 rows of the matrix unit at a time; sm_90 alone.
         kv_bytes: of a stored number: 2 for BF16, 1 for e4m3. No choice: it is the store's.
     """
 
@@ -58,6 +60,7 @@ class VerifyTile:
     team: int
     units: int
     kv_bytes: int = 2
+    wide: bool = False
 
     @property
     def kernel(self) -> str:
@@ -77,6 +80,7 @@ class VerifyTile:
             "STREAMS": self.streams // self.per_sm,
             "TEAM": self.team,
             "UNITS": self.units,
+            "WIDE": int(self.wide),
             "MIN_BLOCKS": self.per_sm,
             "KV_BYTES": self.kv_bytes,
         }
@@ -86,22 +90,31 @@ class VerifyTile:
         """Threads of a block: warps that compute, and one for each ring, or four for many sums."""
         if self.kv_bytes == 1:
             return 32 * (WARPS_OF_CODES + (4 if self.m_tiles >= 4 else 1))
+        if self.wide:
+            return 32 * (self.m_tiles + (4 if self.m_tiles > 4 else 1))
         return 32 * self.streams * (self.m_tiles * self.team + 1)
+
+    @property
+    def unit(self) -> int:
+        """Positions of one fill of the ring."""
+        return 64 if self.wide else 32
 
     @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block; verify_problem.cuh lays it out."""
-        rings = self.streams // self.per_sm * self.units * _unit_bytes(self.kv_bytes)
+        rings = self.streams // self.per_sm * self.units * self.unit * HEAD_DIM * self.kv_bytes
         return rings + _fixed_bytes(self.m_tiles, self.kv_bytes)
 
     def fits(self, capability: Capability) -> bool:
         """Say whether the planned blocks fit a multiprocessor."""
         held = self.per_sm * (self.shared_bytes + RESERVED)
         rings = self.streams // self.per_sm
-        enough = self.units >= 3 and rings * self.units <= MAX_UNITS[self.kv_bytes]
+        enough = TILE // self.unit < self.units <= MAX_UNITS[self.kv_bytes] // rings
         # of codes: a block whose warps hand on registers wants all of a multiprocessor
         crew = self.team == WARPS_OF_CODES and (self.m_tiles < 4 or self.streams == 1)
-        return enough and (crew or self.kv_bytes == 2) and held <= SHARED_OF_AN_SM[capability]
+        fours = self.streams == self.team == 1 and self.m_tiles % 4 == 0 and capability == 90
+        fitting = enough and (crew or self.kv_bytes == 2) and (fours or not self.wide)
+        return fitting and held <= SHARED_OF_AN_SM[capability]
 
 
 @dataclass(frozen=True)
@@ -112,16 +125,19 @@ class RowGroups:
     rows: int
 
 
-def row_groups(rows: int, share: int, capability: Capability) -> RowGroups:
-    """Cut rows evenly into the fewest groups that fit a block.
+def row_groups(rows: int, share: int, capability: Capability, max_context: int) -> RowGroups:
+    """Cut rows evenly into the fewest groups that fit a block, of a short context in two at least.
 
     Args:
         rows: T, 1 to 32.
         share: query heads a KV head.
-        capability: 90 or 121.
+        capability: the family of GPUs.
+        max_context: the context class.
     """
     most = 16 * MAX_TILES[capability] // share
     number = -(-rows // most)
+    if max_context <= SHORT and capability != 121 and 2 * rows > most:
+        number = max(number, 2)
     return RowGroups(number, -(-rows // number))
 
 
@@ -130,22 +146,23 @@ def default(
 ) -> VerifyTile:
     """Return the launch choice for groups of so many rows in a context class.
 
-    A long context has chunks enough for two streams of a multiprocessor of sm_90, where their
-    rings and sums find room. Few warps are made twice as many, which share columns.
+    From two tiles on warps of sm_90 multiply together, of a short context from four on. A long
+    one has chunks enough for two streams of a multiprocessor, where their rings and sums find room.
+    Few warps are made twice as many, which share columns.
     """
     m_tiles = -(-group_rows * share // 16)
-    long = max_context > LONG and capability == 90
+    long = max_context > LONG and capability != 121
+    wide = capability == 90 and kv_bytes == 2 and m_tiles > (1 if max_context > SHORT else 3)
+    if wide:
+        m_tiles = -(-m_tiles // 4) * 4
+    unit = 64 if wide else 32
     streams = 2 if long and m_tiles <= (3 if kv_bytes == 2 else 1) else 1
     team = WARPS_OF_CODES if kv_bytes == 1 else 2 if m_tiles * streams <= 3 else 1
     blocks = 1 if kv_bytes == 2 else streams
     rings = streams // blocks
     room = SHARED_OF_AN_SM[capability] // blocks - RESERVED - _fixed_bytes(m_tiles, kv_bytes)
-    units = min(MAX_UNITS[kv_bytes], room // _unit_bytes(kv_bytes)) // rings
-    return VerifyTile(m_tiles, streams, team, units, kv_bytes)
-
-
-def _unit_bytes(kv_bytes: int) -> int:
-    return UNIT * HEAD_DIM * kv_bytes
+    units = min(MAX_UNITS[kv_bytes], room // (unit * HEAD_DIM * kv_bytes)) // rings
+    return VerifyTile(m_tiles, streams, team, units, kv_bytes, wide)
 
 
 def _fixed_bytes(m_tiles: int, kv_bytes: int) -> int:

@@ -41,20 +41,31 @@ struct Sums {
     }
   }
 
+  // Add 16 positions, of whose values this lane addresses one row.
+  __device__ __forceinline__ void add_step(const UnitRow& value, const Matrix4& p, int part, int lane) {
+#pragma unroll
+    for (int some = 0; some < V_TILES; some += FEW) {
+      Operand b[FEW];
+      load_values(b, value, part * V_TILES + some, lane);
+#pragma unroll
+      for (int n = 0; n < FEW; ++n) multiply_add(values[some + n], p, b[n]);
+    }
+    multiply_add(weights, p, ONE_COLUMN);
+  }
+
   // Add a tile of committed positions.
   __device__ __forceinline__ void add(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int lane) {
 #pragma unroll
-    for (int k = 0; k < STEPS; ++k) {
-      const UnitRow value = unit_row(ring.place(unit + k / 2), (k & 1) * 16 + (lane & 15));
+    for (int k = 0; k < STEPS; ++k)
+      add_step(unit_row(ring.place(unit + k * 16 / UNIT), k * 16 % UNIT + (lane & 15)), p[k], part, lane);
+  }
+
+  // Store this lane's part of a partial result: of row g, or of g + 8 in the second half.
+  __device__ __forceinline__ void store(float* into, int part, int half, int t) const {
 #pragma unroll
-      for (int some = 0; some < V_TILES; some += FEW) {
-        Operand b[FEW];
-        load_values(b, value, part * V_TILES + some, lane);
-#pragma unroll
-        for (int n = 0; n < FEW; ++n) multiply_add(values[some + n], p[k], b[n]);
-      }
-      multiply_add(weights, p[k], ONE_COLUMN);
-    }
+    for (int n = 0; n < V_TILES; n += 2)
+      *reinterpret_cast<float4*>(into + (part * V_TILES + n) * 8 + 4 * t) = make_float4(
+          values[n][2 * half], values[n][2 * half + 1], values[n + 1][2 * half], values[n + 1][2 * half + 1]);
   }
 
   // Add a tile that own rows reach into, of rows `first` on of the matrix unit; `alike`: all rows have
@@ -62,10 +73,18 @@ struct Sums {
   __device__ __forceinline__ void add_tail(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int first,
                                            int lane, const Work& work, const Rows& rows, const Tail& tail, int base,
                                            bool alike) {
+    const int reached = tail.reach(work, rows, first, lane).all, steps = (min(work.last - base, TILE - 1) >> 4) + 1;
+    // straight on, and no further than to what is loaded already: a short context has but this tile
+    if (__builtin_expect(!WIDE && alike && base + (steps - 1) * 16 <= reached, true)) {
+#pragma unroll
+      for (int k = 0; k < STEPS; ++k)
+        if (k < steps) add_step(tail.find_alike<false>(ring, work, base, k * 16 + (lane & 15), unit), p[k], part, lane);
+      return;
+    }
 #pragma unroll
     for (int k = 0; k < STEPS; ++k) {
       const int position = base + k * 16;
-      if (position > work.last) break;
+      if (k >= steps) break;
       const bool same = alike || position + 15 < work.start;
       const int end = same ? Tail::ALL : min(row_of(first + 15), rows.count - 1);
 #pragma unroll 1

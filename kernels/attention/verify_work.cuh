@@ -8,11 +8,18 @@
 #include "chunks.cuh"
 #include "verify_problem.cuh"
 
+constexpr int TAIL_UNITS = 2 * (FILLS + 1);  // of a tile that own rows reach into
+
 struct Chunk {
   int number;      // -1: no more
   int low;         // its first position
   int full, tail;  // tiles of committed positions, and tiles after them
-  __device__ __forceinline__ int units() const { return 4 * full + 6 * tail; }
+  __device__ __forceinline__ int committed() const { return 2 * FILLS * full; }  // units of them
+  __device__ __forceinline__ int units() const { return committed() + TAIL_UNITS * tail; }
+  // Whether a unit holds the rows' own keys or values.
+  __device__ __forceinline__ bool is_own(int unit) const {
+    return unit >= committed() && (unit - committed()) % (FILLS + 1) == FILLS;
+  }
 };
 
 // The rows of a block: row0 on, all with one KV head.
@@ -33,6 +40,12 @@ __device__ __forceinline__ int depth_of(const Problem& p, const Rows& rows, int 
 struct Work {
   int start, last;        // committed positions; the last position of a row of the block
   int bin, bins, active;  // this block among those of its rows; chunks of the context
+  int first;              // of a chunk's partial results, that of the block's first row and head
+
+  // Where the partial result of a row of the matrix unit lies.
+  __device__ __forceinline__ int place(const Problem& p, int chunk, int matrix_row) const {
+    return chunk * p.rows * p.heads + first + matrix_row / SHARE * p.heads + matrix_row % SHARE;
+  }
 
   // What a stream takes in its pass, counted from 0.
   __device__ __forceinline__ Chunk chunk(int stream, int pass) const {
@@ -44,11 +57,17 @@ struct Work {
     const int rest = min(span.high, last + 1) - (span.low + full * TILE);
     return {active - 1 - turn, span.low, full, span.high > start && rest > 0 ? (rest + TILE - 1) / TILE : 0};
   }
+
+  // What it takes after a chunk; nothing else need be kept.
+  __device__ __forceinline__ Chunk after(const Chunk& before, int stream) const {
+    return chunk(stream, (active - 1 - before.number) / bins / STREAMS + 1);
+  }
 };
 
 // The block's share, as long as its rows' depths are not known.
 __device__ __forceinline__ Work work_of(const Problem& p) {
   const int start = *p.start;
+  const Rows rows = rows_of(p);
   return {start, start - 1, static_cast<int>(blockIdx.x) / (p.row_groups * p.groups), p.bins,
-          min(chunk_of(start + p.rows - 1) + 1, p.chunks)};
+          min(chunk_of(start + p.rows - 1) + 1, p.chunks), rows.row0 * p.heads + rows.group * SHARE};
 }

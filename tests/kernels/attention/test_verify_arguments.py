@@ -55,13 +55,13 @@ def test_more_rows_than_a_verify_has_are_sent_to_prefill():
 
 
 def test_a_tile_that_does_not_hold_the_rows_is_refused():
-    parts = row_groups(16, 6, 90)
+    parts = row_groups(16, 6, 90, 8192)
     with pytest.raises(
         ValueError, match="16 rows of 6 heads on sm_90 and numbers of 2 bytes; take"
     ):
         _expect_tile(VerifyTile(5, 1, 1, 3), parts, 6, 90, 2)
     with pytest.raises(ValueError, match="does not fit"):
-        _expect_tile(VerifyTile(6, 1, 1, 4), row_groups(8, 6, 121), 6, 121, 2)
+        _expect_tile(VerifyTile(6, 1, 1, 4), row_groups(8, 6, 121, 8192), 6, 121, 2)
     with pytest.raises(ValueError, match="numbers of 1 bytes"):
         _expect_tile(VerifyTile(6, 1, 1, 3), parts, 6, 90, 1)
 

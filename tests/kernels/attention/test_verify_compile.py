@@ -17,8 +17,8 @@ from tests.kernels.compiling import bases
 SHARES = (4, 6)
 REGISTERS_OF_AN_SM = 65_536
 SMALL = [
-    ("combine", (("AHEAD", 12),)),
-    ("combine", (("AHEAD", 2),)),
+    *(("combine", verify_launch.combine_macros(24, chunks, 132, 2)) for chunks in (16, 96)),
+    ("combine", verify_launch.combine_macros(24, 96, 132, 1)),
     ("compact", (("KV_BYTES", 2),)),
     ("compact", (("KV_BYTES", 1),)),
 ]
@@ -30,9 +30,9 @@ def launched() -> list[tuple[int, int, VerifyTile]]:
     for capability in (90, 121):
         for share in SHARES:
             for rows in range(1, MAX_ROWS + 1):
-                parts = row_groups(rows, share, capability)
-                assert parts.number * parts.rows >= rows
                 for context, kv_bytes in product((1024, 32_768), (2, 1)):
+                    parts = row_groups(rows, share, capability, context)
+                    assert parts.number * parts.rows >= rows
                     tile = default(parts.rows, share, capability, context, kv_bytes)
                     assert tile.m_tiles * 16 >= parts.rows * share
                     assert tile.kv_bytes == kv_bytes
@@ -79,8 +79,14 @@ def test_shared_memory_is_within_a_blocks_and_a_multiprocessors():
         assert tile.per_sm * (tile.shared_bytes + RESERVED) <= SHARED_OF_AN_SM[capability]
 
 
-def test_sixteen_rows_of_the_27b_read_their_context_once_on_a_large_gpu():
-    assert row_groups(16, 6, 90).number == 1
+def test_warps_multiply_together_on_sm_90_alone():
+    assert {tile.wide for capability, _, tile in LAUNCHED if capability != 90} == {False}
+    assert {tile.wide for capability, _, tile in LAUNCHED if capability == 90} == {False, True}
+
+
+def test_sixteen_rows_of_the_27b_read_a_long_context_once_on_a_large_gpu():
+    assert row_groups(16, 6, 90, 32_768).number == 1
+    assert row_groups(16, 6, 90, 1024).number == 2, "blocks for more multiprocessors"
 
 
 def test_nothing_is_spilled_and_the_registers_are_there(facts):
@@ -97,14 +103,16 @@ def test_nothing_is_spilled_and_the_registers_are_there(facts):
 def test_registers_move_to_the_warps_that_compute_where_a_warp_has_the_sums_of_all_rows(facts):
     for (capability, share, tile), found in facts.items():
         moved = any(name.startswith("USETMAXREG") for name in found.mnemonics)
-        many = tile.kv_bytes == 1 and tile.m_tiles >= 4
+        many = tile.m_tiles >= 4 if tile.kv_bytes == 1 else tile.wide and tile.m_tiles > 4
         assert moved == many == (tile.threads == 384), (capability, share, tile)
 
 
-def test_every_row_count_multiplies_with_one_instruction(facts):
+def test_one_shape_of_product_adds_sixteen_at_each_step_of_any_row_count(facts):
     for one, found in facts.items():
         names = found.mnemonics
-        assert {name for name in names if "MMA" in name} == {"HMMA.16816.F32.BF16"}, one
+        together = {"HGMMA.64"} if one[2].wide else set()
+        shapes = {name for name in names if "MMA" in name}
+        assert shapes == {"HMMA.16816.F32.BF16"} | together, one
         assert names["UTMALDG.4D"] > 0, one
         widened = sum(names[name] for name in names if "E4M3" in name)
         assert (widened > 0) == (one[2].kv_bytes == 1), one
