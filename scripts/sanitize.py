@@ -16,7 +16,7 @@ cut short says nothing. Whole rounds, from their graphs, are watched in the same
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, zip_longest
 from math import inf
@@ -67,7 +67,7 @@ def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("sanitize: no CUDA device is here; run it on a machine with a GPU")
     ends_s = time.perf_counter() + arguments.seconds
-    calls = [call for family in load_families(names) for call in calls_of(family)]
+    calls = in_turn([calls_of(family) for family in load_families(names)])
     for number, (about, call) in enumerate(calls):
         if time.perf_counter() >= ends_s:
             print(f"{number} of {len(calls)} calls ran in {arguments.seconds:.0f} s")
@@ -81,13 +81,17 @@ def main() -> None:
 
 
 def calls_of(family: Family) -> list[Call]:
-    """Its small cases, functions in turn, and what no case says: launches of other kinds."""
+    """Its small cases, and what no case says: launches of other kinds; all functions in turn."""
     by_op = [
         [_case_call(family.ops[name], case) for case in cases]
         for name, cases in groupby(small_cases(family), lambda case: case.op)
     ]
-    in_turn = [call for row in zip_longest(*by_op) for call in row if call is not None]
-    return [*MORE.get(family.name, list)(), *in_turn]
+    return in_turn([MORE.get(family.name, list)(), *by_op])
+
+
+def in_turn(rows: Sequence[Sequence[Call]]) -> list[Call]:
+    """The first of each, then the second of each: in few seconds some of all are seen."""
+    return [call for column in zip_longest(*rows) for call in column if call is not None]
 
 
 def small_cases(family: Family) -> list[Case]:

@@ -30,6 +30,11 @@ def test_functions_take_turns_so_that_few_seconds_see_all():
     assert set(first) == set(family.ops)
 
 
+def test_families_take_turns_too():
+    rows = [[("a", None), ("b", None)], [], [("c", None)]]
+    assert [about for about, _ in sanitize.in_turn(rows)] == ["a", "c", "b"]
+
+
 @pytest.mark.parametrize(("gpu", "num_sms"), [(90, 132), (121, 48)])
 def test_every_kind_of_skinny_launch_is_watched(gpu, num_sms):
     found = list(sanitize.skinny_tiles(MAX_SHARED_BYTES[gpu], num_sms))
