@@ -101,6 +101,7 @@ __device__ __forceinline__ void finish_groups(const Problem& p, const Block& blo
         const Team team(p, block, member);
         if (team.first + (group + 1) * TILES < team.last) add_ranks<1>(p, block, team, group, 0, lane);
       }
+      __syncwarp();  // all lanes have read this group's parts before one tells of the next
     }
   }
 }
