@@ -177,11 +177,11 @@ def _row_bytes(config: ModelConfig) -> int:
 
 
 def _operand_bytes(config: ModelConfig) -> int:
-    """A round's row as operands of the products behind norms and behind silu(gate) * up.
+    """A round's row as operands of the products behind norms, mixers and silu(gate) * up.
 
-    They are fp16, with a magnitude of 16 bits for each 16 inputs (`kernels.common.operands`).
+    They are fp16, with a magnitude of 16 bits for each 8 inputs (`kernels.common.operands`).
     """
-    width = config.hidden_size + config.intermediate_size
+    width = config.hidden_size + config.intermediate_size + config.value_dim
     return 2 * width + 2 * width // PART
 
 

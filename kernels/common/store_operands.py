@@ -16,6 +16,7 @@ def store_operands(
     largest_ptr,  # int16 [8 x blocks, 2, WIDTH / 16]
     WIDTH: constexpr,
     LANES: constexpr,
+    VALUES: constexpr,  # of a row, whole eights: lanes behind them may be others' inputs
     ROWS: constexpr,
     ORDER: constexpr,
 ) -> None:
@@ -26,18 +27,19 @@ def store_operands(
     STEPS: constexpr = WIDTH // 128
     PIECES: constexpr = ORDER // 8
     row = rows.to(tl.int32)  # of 32 at most: places fit
-    # in a dimension of their own, so that the compiler sees that eight places follow each other
+    own = tl.arange(0, LANES // 8)[None, :] < VALUES // 8
     eight = first // 8 + tl.arange(0, LANES // 8)[None, :]
+    # in a dimension of their own, so that the compiler sees that eight places follow each other
     chunk = eight[:, :, None]
     piece = chunk % 16
     vector = piece // (4 * PIECES) * PIECES + piece % PIECES
     lane = (row % 8 * 4)[:, :, None] + piece // PIECES % 4
     place = (((row // 8 * STEPS)[:, :, None] + chunk // 16) * 4 + vector) * 32 + lane
     halves = tl.reshape(values.to(tl.float32).to(tl.float16), (ROWS, LANES // 8, 8))
-    written = (row < num_rows)[:, :, None] & (chunk < WIDTH // 8)
+    written = (row < num_rows)[:, :, None] & (own & (eight < WIDTH // 8))[:, :, None]
     tl.store(image_ptr + (place * 8 + tl.arange(0, 8)[None, None, :]), halves, mask=written)
     magnitudes = values.to(tl.int16, bitcast=True).to(tl.int32) & 0x7FFF
     most = tl.max(tl.reshape(magnitudes, (ROWS, LANES // 8, 8)), axis=2)
-    written = (row < num_rows) & (eight < WIDTH // 8)
+    written = (row < num_rows) & own & (eight < WIDTH // 8)
     at = row * (WIDTH // 8) + eight % 2 * (WIDTH // 16) + eight // 2
     tl.store(largest_ptr + at, most.to(tl.int16), mask=written)

@@ -41,7 +41,8 @@ __device__ __forceinline__ void set_up_gate(Head& head, int rows) {
   if (threadIdx.x == 0) {
     const unsigned told = static_cast<unsigned>(__cvta_generic_to_shared(&head.told));
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(told) : "memory");
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(told), "r"(rows * TILES * 4) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 ::"r"(told), "r"(rows * TILES * 4) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncwarp();
@@ -128,7 +129,8 @@ __device__ __forceinline__ void load_weight(float (&weight)[COLUMNS], const Gate
 }
 
 // Write a lane's results of a row as operands too. The lanes that have 8 columns find their largest.
-__device__ __forceinline__ void write_operands(const NextOperands& next, const Halves& x, int row, int input, bool known) {
+__device__ __forceinline__ void write_operands(const NextOperands& next, const Halves& x, int row, int input,
+                                               bool known) {
   static_assert(COLUMNS <= 8 && 8 % COLUMNS == 0, "8 columns are those of several lanes");
   unsigned most = 0;
   if (known) {

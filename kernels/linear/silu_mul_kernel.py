@@ -39,4 +39,6 @@ def silu_mul_kernel(
     out = (gated * up).to(tl.bfloat16)
     tl.store(out_ptr + rows * stride_out_row + cols, out, mask=mask)
     if ORDER:
-        store_operands(out, rows, num_rows, first, image_ptr, largest_ptr, WIDTH, LANES, 1, ORDER)
+        store_operands(
+            out, rows, num_rows, first, image_ptr, largest_ptr, WIDTH, LANES, LANES, 1, ORDER
+        )

@@ -149,6 +149,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
 
     if (group > 0) wait(team.read, (group - 1) & 1);  // there is one place for a group's sums
+    if constexpr (OVERLAID) __syncwarp();             // which is the ring, of which all lanes have read the last stage
 #pragma unroll
     for (int j = 0; j < TILES; ++j)
       for (int r = 0; r < ROW_BLOCKS; ++r)

@@ -51,7 +51,8 @@ __device__ __forceinline__ void add_warps(const Problem& p, const Block& block, 
       for (int half = 0; half < PAIR; ++half)
         send(shared_address(to + half * BLOCK_FLOATS), team.exchanged + 8 * (group & 1), home, sum[half]);
     } else {
-      if (base + tile < team.last) write_block(p, team.scales + (base - team.first + tile) * 16, base + tile, rows, lane, sum);
+      if (base + tile < team.last)
+        write_block(p, team.scales + (base - team.first + tile) * 16, base + tile, rows, lane, sum);
     }
   }
 }
@@ -74,7 +75,8 @@ __device__ __forceinline__ void add_ranks(const Problem& p, const Block& block, 
     float4 sum[PAIR];
 #pragma unroll
     for (int half = 0; half < PAIR; ++half) sum[half] = tree_sum<SPLITS>(parts + half * BLOCK_FLOATS, PART_FLOATS);
-    if (base + tile < team.last) write_block(p, team.scales + (base - team.first + tile) * 16, base + tile, rows, lane, sum);
+    if (base + tile < team.last)
+      write_block(p, team.scales + (base - team.first + tile) * 16, base + tile, rows, lane, sum);
   }
 }
 
@@ -99,6 +101,7 @@ __device__ __forceinline__ void finish_groups(const Problem& p, const Block& blo
         const Team team(p, block, member);
         if (team.first + (group + 1) * TILES < team.last) add_ranks<1>(p, block, team, group, 0, lane);
       }
+      __syncwarp();  // all lanes have read this group's parts before one tells of the next
     }
   }
 }

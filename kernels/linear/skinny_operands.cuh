@@ -32,7 +32,8 @@ __device__ __forceinline__ bool any_factor(const Problem& p, int begin, int end,
 #pragma unroll
     for (int i = 0; i < LONGEST; i += 4) {
       const int step = begin + i + (lane & 3);
-      if (row < p.rows && step < end) most = largest(largest(most, p.largest[2 * row * p.steps + step]), p.largest[(2 * row + 1) * p.steps + step]);
+      const int even = 2 * row * p.steps + step, odd = (2 * row + 1) * p.steps + step;
+      if (row < p.rows && step < end) most = largest(largest(most, p.largest[even]), p.largest[odd]);
     }
     any |= range_factor(largest_of_row(most)) != 1.0f;
   }

@@ -49,7 +49,8 @@ constexpr int MOVED = (LONGEST * 4 + CREW - 1) / CREW;   // of its pieces of 32 
 // Whether pieces wait in registers for their factor; prepared rows are hardly ever brought so.
 constexpr bool KEPT = SOURCE == SHARED && PREPARED == 0 && MOVED * ROW_BLOCKS <= 10;
 constexpr int GROUP_BLOCKS = TILES / PAIR * ROW_BLOCKS;  // of a group's results, 16 outputs x 8 rows
-constexpr int PLACES = (CREW * GROUP_BLOCKS + SPLITS - 1) / SPLITS;  // of all teams' blocks, those that one rank finishes
+// Of all teams' blocks, those that one rank finishes.
+constexpr int PLACES = (CREW * GROUP_BLOCKS + SPLITS - 1) / SPLITS;
 constexpr int PART_FLOATS = PAIR * BLOCK_FLOATS;  // what one rank knows of a block
 constexpr int RINGS_BYTES = WARPS * STAGES * STAGE_BYTES;
 // Where teams have one group each, many rows leave no room for sums beside all else: those of a warp then

@@ -57,7 +57,9 @@ def rms_norm_kernel(
     out = (normed * (1.0 + weight)).to(tl.bfloat16)
     tl.store(out_ptr + rows * stride_out_row + cols, out, mask=mask)
     if ORDER:
-        store_operands(out, rows, num_rows, 0, image_ptr, largest_ptr, WIDTH, LANES, ROWS, ORDER)
+        store_operands(
+            out, rows, num_rows, 0, image_ptr, largest_ptr, WIDTH, LANES, WIDTH, ROWS, ORDER
+        )
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -102,7 +104,9 @@ def add_rms_norm_kernel(
     out = (normed * (1.0 + weight)).to(tl.bfloat16)
     tl.store(out_ptr + rows * stride_out_row + cols, out, mask=mask)
     if ORDER:
-        store_operands(out, rows, num_rows, 0, image_ptr, largest_ptr, WIDTH, LANES, ROWS, ORDER)
+        store_operands(
+            out, rows, num_rows, 0, image_ptr, largest_ptr, WIDTH, LANES, WIDTH, ROWS, ORDER
+        )
 
 
 @triton.jit(do_not_specialize=["num_rows", "num_heads"])
@@ -159,5 +163,5 @@ def gated_rms_norm_kernel(
     if ORDER:
         store_operands(
             out, token, num_rows // num_heads, (head * WIDTH).to(tl.int32),
-            image_ptr, largest_ptr, INPUTS, LANES, ROWS, ORDER,
+            image_ptr, largest_ptr, INPUTS, LANES, WIDTH, ROWS, ORDER,
         )  # fmt: skip
