@@ -179,7 +179,8 @@ def _row_bytes(config: ModelConfig) -> int:
 def _operand_bytes(config: ModelConfig) -> int:
     """A round's row as operands of the products behind norms and behind silu(gate) * up.
 
-    They are fp16, with a magnitude of 16 bits for each 16 inputs (`kernels.common.operands`).
+    They are fp16, with a magnitude of 16 bits for each 8 inputs (`kernels.common.operands`). Those
+    of a delta layer's outputs are let go before the latter are written.
     """
     width = config.hidden_size + config.intermediate_size
     return 2 * width + 2 * width // PART
