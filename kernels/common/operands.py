@@ -60,26 +60,34 @@ class Operands:
             ValueError: they have other inputs, are too many, or on another device.
         """
         num_rows, width = rows.shape
-        most = BLOCK_ROWS * self.image.shape[0]
-        if num_rows > most or width != self.num_inputs or rows.device != self.image.device:
-            raise ValueError(
-                f"{function}: operands for {most} rows of {self.num_inputs} inputs on "
-                f"{self.image.device} do not fit rows {list(rows.shape)} on {rows.device}; "
-                "make them with new_operands for these rows"
-            )
+        self._expect(function, num_rows, width, rows.device)
 
     def expect_heads(self, function: str, heads: torch.Tensor) -> None:
-        """Check that rows of heads [T, H, D] have their places here, and that D is whole steps.
+        """Check that rows of heads have their places here, and that a head is whole steps.
+
+        Args:
+            function: public name that opens a message.
+            heads: bf16 [T, H, D], any strides: what the operands stand for as rows [T, H * D].
 
         Raises:
-            ValueError: they have not.
+            ValueError: they have not, or D is no multiple of 128.
         """
-        if heads.shape[2] % STEP:
+        num_rows, num_heads, width = heads.shape
+        if width % STEP:
             raise ValueError(
-                f"{function}: heads of {heads.shape[2]} values are no whole steps of {STEP}; "
+                f"{function}: heads of {width} values are no whole steps of {STEP}; "
                 "pass no operands"
             )
-        self.expect(function, heads.flatten(1))
+        self._expect(function, num_rows, num_heads * width, heads.device)
+
+    def _expect(self, function: str, num_rows: int, width: int, device: torch.device) -> None:
+        most = BLOCK_ROWS * self.image.shape[0]
+        if num_rows > most or width != self.num_inputs or device != self.image.device:
+            raise ValueError(
+                f"{function}: operands for {most} rows of {self.num_inputs} inputs on "
+                f"{self.image.device} do not fit rows {[num_rows, width]} on {device}; "
+                "make them with new_operands for these rows"
+            )
 
     def fill(self, rows: torch.Tensor) -> None:
         """Write what a kernel writes for rows, bf16 [T, K]; places of other rows stay."""

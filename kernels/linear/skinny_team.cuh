@@ -52,8 +52,8 @@ struct Team {
     last = static_cast<int>((team + 1) * block.pairs / p.teams) * PAIR;
     const int most = (block.pairs + p.teams - 1) / p.teams;  // tiles of a team, or pairs of them
     scale_rows = (most + 6) / 8 + 1;
-    const int block_scales = FORMAT == FP8_BLOCK ? WARPS * LONGEST * PAIR * scale_rows : 0;
-    const int scale_floats = ROW_SCALED ? most * PAIR * 16 : block_scales;
+    const int scale_floats =
+        ROW_SCALED ? most * PAIR * 16 : FORMAT == FP8_BLOCK ? WARPS * LONGEST * PAIR * scale_rows : 0;
     const unsigned barriers = shared_address(block.shared);
     exchanged = barriers + member * 8 * TEAM_BARRIERS;
     stored = exchanged + 16;

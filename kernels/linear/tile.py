@@ -217,7 +217,7 @@ def _activation_bytes(tile: SkinnyTile, problem: SkinnyProblem) -> int:
 
 
 def _exchange_bytes(tile: SkinnyTile, problem: SkinnyProblem) -> int:
-    """Return the parts that the ranks of a cluster send to one of them."""
+    """Return the places of a rank for the parts that all ranks of its cluster send it."""
     blocks = tile.crew * (tile.tiles // problem.share) * problem.row_blocks
     groups = 0 if tile.splits == 1 else 2 if tile.finishers else 1
     return groups * -(-blocks // tile.splits) * tile.splits * problem.share * BLOCK_BYTES

@@ -29,7 +29,7 @@ PROOF_OUTPUTS = 256
 of K alone, and K is the product's own."""
 
 ROWS_ALONE = ("mixer out", "head", "a and b")
-"""Products whose rows no kernel of a round writes as operands."""
+"""Products that are timed without operands: of a mixer's outputs delta layers alone write them."""
 
 TUNED_ROWS = (1, 16, 24, 32)
 """Rows at which an entry is timed, one of each class; 1 stands for 1 to 8, as decode runs it."""
