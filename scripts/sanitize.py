@@ -10,8 +10,10 @@ Without a family all of them run. Without torch's memory cache every tensor is a
 own, so that a read or write beside one is seen. `qwen38 check` proves the results; this looks at
 nothing but memory. racecheck knows no barrier in shared memory (mbarrier): of `skinny` it reports
 the sums that warps hand to those who add them, stores before an arrival and loads behind its wait.
-API errors are left out: cuda-bindings looks for functions that a driver may lack. `--seconds` begins no call after so many: a watched one is slow, and one that is
-cut short says nothing. Whole rounds, from their graphs, are watched in the same way:
+API errors are left out: cuda-bindings looks for functions that a driver may lack.
+
+`--seconds` begins no call after so many: a watched one is slow, and one that is cut short says
+nothing. Whole rounds, from their graphs, are watched in the same way:
 `python scripts/lossless.py --model small --device cuda --prompts 1 --tokens 12`.
 """
 
