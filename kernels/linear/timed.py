@@ -29,8 +29,8 @@ PROOF_OUTPUTS = 256
 of K alone, and K is the product's own."""
 
 ROWS_ALONE = ("head", "a and b")
-"""Products that are timed without operands. Those of a mixer's outputs have them in the delta layers,
-three of four."""
+"""Products that are timed without operands. Those of a mixer's outputs have them in the delta
+layers, three of four."""
 
 TUNED_ROWS = (1, 16, 24, 32)
 """Rows at which an entry is timed, one of each class; 1 stands for 1 to 8, as decode runs it."""
