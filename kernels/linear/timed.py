@@ -28,8 +28,9 @@ PROOF_OUTPUTS = 256
 """Outputs of the case that is proven before a product is timed: the order of its sums is a matter
 of K alone, and K is the product's own."""
 
-ROWS_ALONE = ("mixer out", "head", "a and b")
-"""Products that are timed without operands: of a mixer's outputs delta layers alone write them."""
+ROWS_ALONE = ("head", "a and b")
+"""Products that are timed without operands. Those of a mixer's outputs have them in the delta
+layers, three of four."""
 
 TUNED_ROWS = (1, 16, 24, 32)
 """Rows at which an entry is timed, one of each class; 1 stands for 1 to 8, as decode runs it."""
