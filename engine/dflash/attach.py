@@ -71,7 +71,7 @@ def attach_dflash(
         stored: as `load_dflash` takes it.
 
     Raises:
-        CheckpointError: a file changed or does not read.
+        CheckpointError: a file changed, does not read, or holds a weight that is no number.
         CancelledError: ``cancel`` was set.
     """
     weights = load_dflash(

@@ -10,7 +10,7 @@ import torch
 from engine.dflash.attach import attach_dflash
 from engine.dflash.checkpoint import open_dflash
 from engine.draft.dflash import likeliest, walk
-from engine.errors import RequestError
+from engine.errors import CheckpointError, RequestError
 from engine.model.config import SHAPE_DEMO
 from engine.model.draft_head import DraftHead
 from engine.model.packing import Launching, Packer
@@ -149,9 +149,17 @@ def test_positions_beyond_those_reserved_are_refused(tmp_path, model):
 @pytest.mark.parametrize(
     "name", ["fc.weight", "norm.weight", "candidate_selector.successor_codebook"]
 )
-def test_weights_that_are_no_numbers_propose_nothing(tmp_path, model, name):
+def test_weights_that_are_no_numbers_are_refused_by_name(tmp_path, model, name):
     values = dflash_values()
     values[name] = torch.full_like(values[name], math.nan)
+    with pytest.raises(CheckpointError, match=f"'{name}' holds a value that is not a finite"):
+        attached(model, tmp_path / "drafter", tensors=values)
+
+
+@pytest.mark.parametrize("name", ["fc.weight", "candidate_selector.successor_codebook"])
+def test_weights_so_large_that_scores_are_no_numbers_propose_nothing(tmp_path, model, name):
+    values = dflash_values()
+    values[name] = torch.full_like(values[name], 3e38)
     source = attached(model, tmp_path / "drafter", tensors=values)
     lattice = lattice_of(source, read(model, source, 9), 5)
     assert walk(lattice, 7) == []
