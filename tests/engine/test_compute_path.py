@@ -301,7 +301,7 @@ def test_a_profiles_need_is_that_of_the_path():
 @pytest.mark.parametrize("name", ["nvfp4", "balanced"])
 def test_a_profile_that_no_release_is_named_for_asks_for_a_folder(name):
     need = need_of(PROFILES[name], 1024)
-    assert (need.path, need.problem) == (None, "")
+    assert (need.path, need.problem) == (None, None)
     settings = Settings(model=ModelSettings(profile=name))
     with pytest.raises(CheckpointError, match=f"files of the profile '{name}'.*--model DIR"):
         choose(settings, PROFILES)
