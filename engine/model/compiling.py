@@ -62,11 +62,9 @@ def _variants_of(
     for rows in row_counts:
         # the heads' rows, and those of some others, come as they are
         takes = not writes_logits and takes_operands(weight, part.tiles, rows)
+        pair = part.pair_tiles if part.gates(rows) else None  # gate and up are not multiplied apart
+        tiles, epilogue = (part.tiles, STORE) if pair is None else (pair, SILU_PAIR)
         for prepared in (False, True) if takes else (False,):
-            for count, tile in part.tiles.launches(rows):
-                problem = SkinnyProblem(*size, rows=count)
-                yield Variant(tile, problem, STORE, writes_logits, part.overlap, prepared)
-            if part.pair_tiles is not None and part.gates(rows):
-                for count, tile in part.pair_tiles.launches(rows):
-                    problem = SkinnyProblem(*size, rows=count, paired=True)
-                    yield Variant(tile, problem, SILU_PAIR, False, part.overlap, prepared)
+            for count, tile in tiles.launches(rows):
+                problem = SkinnyProblem(*size, rows=count, paired=pair is not None)
+                yield Variant(tile, problem, epilogue, writes_logits, part.overlap, prepared)

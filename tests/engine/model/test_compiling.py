@@ -5,6 +5,7 @@ import pytest
 from engine.model import compiling
 from engine.model.compiling import packed_in, variants_in
 from engine.model.config import SHAPE_DEMO
+from engine.model.packed import PAIRED_TO
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
 from engine.profile import load_profiles
@@ -52,3 +53,13 @@ def test_what_is_listed_is_compiled(model, monkeypatch):
     monkeypatch.setattr(compiling, "compile_ahead", compiled.extend)
     compiling.compile_products(model.weights, [model.weights.head, model.mtp.head], (1, 16))
     assert compiled == variants_in(model.weights, [model.weights.head, model.mtp.head], (1, 16))
+
+
+def test_gate_and_up_that_end_in_one_output_are_not_compiled_apart():
+    packer = Packer(Launching((9, 0), overlap=True))
+    model = random_model(SHAPE_DEMO, load_profiles()["nvfp4"].formats, device="cpu", packer=packer)
+    size = 2 * SHAPE_DEMO.intermediate_size, SHAPE_DEMO.hidden_size
+    for rows, paired in ((1, {True}), (PAIRED_TO, {True}), (PAIRED_TO + 1, {False})):
+        listed = variants_in(model.weights, [model.weights.head], (rows,))
+        fed = [one.problem for one in listed if (one.problem.N, one.problem.Kp) == size]
+        assert {one.paired for one in fed} == paired
