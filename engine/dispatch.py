@@ -90,15 +90,17 @@ def dispatch(
         return _prefill(kernels)
     if operation == "product":
         return _product(facts, num_rows, kernels, format_name)
+    if operation == "norm" and num_rows <= MAX_ROWS and _overlap(facts, kernels).kernel == "on":
+        return replace(KERNELS[operation], build="CUDA C++")
     return _by_rows(operation, num_rows, format_name)
 
 
 def _by_rows(operation: Operation, num_rows: int, format_name: WeightFormat) -> Chosen:
     """A kernel; few rows of a round go through a delta layer by other ones, of the same bits."""
-    if operation == "gated norm of a round" and num_rows < GATED_FROM:
-        return GATED_APART
     if operation in JOINED_OPERATIONS and num_rows <= MOST_ROWS and format_name == "bf16":
         return JOINED
+    if operation == "gated norm of a round" and num_rows < GATED_FROM:
+        return GATED_APART
     chosen = KERNELS[operation]
     if chosen.name == "conv_gates" and num_rows >= ROWS_FROM and format_name == "bf16":
         return replace(chosen, build="CUDA C++")
