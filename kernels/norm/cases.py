@@ -176,9 +176,7 @@ def _operands_differ(device: str) -> str | None:
             residual: torch.Tensor = residual,
             weight: torch.Tensor = weight,
         ) -> torch.Tensor:
-            return add_rms_norm(
-                x, residual, weight, EPS, overlap=x.is_cuda, operands=operands
-            )[0]
+            return add_rms_norm(x, residual, weight, EPS, overlap=x.is_cuda, operands=operands)[0]
 
         for write in (alone, added):
             if fault := wrong_operands(write, rows, width, device):

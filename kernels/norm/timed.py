@@ -74,9 +74,7 @@ def _from_row(row: Mapping[str, Any]) -> NormTile:
 
 TUNABLES = (
     _tunable("rms_norm", run_rms, lambda problem: rms_case(32, problem.sizes["D"])),
-    _tunable(
-        "add_rms_norm", run_add, lambda problem: add_case(48, problem.sizes["D"]), MANY_ROWS
-    ),
+    _tunable("add_rms_norm", run_add, lambda problem: add_case(48, problem.sizes["D"]), MANY_ROWS),
     _tunable(
         "gated_rms_norm",
         run_gated,
