@@ -85,7 +85,8 @@ def conv_gates(
             bit. Every kernel of the stream must then wait for the one before, as this one does.
             Scalars, tables, tails and the last round's rows are read before that kernel ends:
             what writes them must have ended before the graph, or the last kernel without
-            overlap, began.
+            overlap, began. So are the rows that a | b are the product of: they must be older than
+            that kernel, and it must have waited before it let this one start, as products do.
 
     Raises:
         TypeError: a dtype is not one of those above.

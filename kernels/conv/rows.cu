@@ -72,7 +72,7 @@ __device__ __forceinline__ void convolve(const Conv& p, int index, int lane) {
   }
 }
 
-extern "C" __global__ void __launch_bounds__(32 * WARPS, 2) conv_rows(const __grid_constant__ Conv p) {
+extern "C" __global__ void __launch_bounds__(32 * WARPS, 3) conv_rows(const __grid_constant__ Conv p) {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   const int gate_blocks = (p.value_heads + TILE_HEADS - 1) / TILE_HEADS * ((p.rows + TILE_ROWS - 1) / TILE_ROWS);
   const int block = blockIdx.x;

@@ -1,5 +1,8 @@
 // Multiply a | b of two heads for four rows and make their decays and write shares: a block.
 //
+// What it reads is older than the predecessor, so it multiplies beside that product's blocks, and keeps few
+// registers for it; what it writes may be what the predecessor reads.
+//
 // 512 sums stand side by side over the inputs, two of a thread, products and sums rounded apart; a tree
 // of neighbours adds them. So the bits are those of a row alone, and of gates_kernel.py.
 #pragma once
@@ -17,7 +20,6 @@ constexpr int SUMS = 32 * WARPS * SHARE;
 constexpr int STEPS = (INPUTS + SUMS - 1) / SUMS;
 constexpr int RESULTS = TILE_ROWS * WEIGHTS;
 constexpr int MAX_ROWS = 32;                  // of a half of the record
-constexpr int LINE = 64;                      // values of a line of the cache
 constexpr unsigned ALL = 0xffffffffu;
 
 static_assert(SUMS == 512, "the order of a sum is that of 512 side by side");
@@ -51,20 +53,14 @@ __device__ __forceinline__ void widen(float (&to)[SHARE], unsigned halves) {
   to[0] = __uint_as_float(halves << 16), to[1] = __uint_as_float(halves & 0xffff0000u);
 }
 
-__device__ __forceinline__ void load_shares(unsigned (&to)[STEPS], const __nv_bfloat16* row, int thread) {
-#pragma unroll
-  for (int i = 0; i < STEPS; ++i) {
-    const int at = i * SUMS + thread * SHARE;
-    to[i] = at < INPUTS ? *reinterpret_cast<const unsigned*>(row + at) : 0;
-  }
+// Two neighbours of a row, or zeros past its end.
+__device__ __forceinline__ unsigned load_share(const __nv_bfloat16* row, int at) {
+  return at < INPUTS ? *reinterpret_cast<const unsigned*>(row + at) : 0;
 }
 
-// Have weights brought to the second-level cache while the predecessor runs.
-__device__ __forceinline__ void ask_for(const __nv_bfloat16* const (&weights)[WEIGHTS], int thread) {
-#pragma unroll
-  for (int w = 0; w < WEIGHTS; ++w)
-    for (int at = thread * LINE; at < INPUTS; at += 32 * WARPS * LINE)
-      asm volatile("prefetch.global.L2 [%0];" ::"l"(weights[w] + at));
+// The same past the first-level cache, where older rows of the same place may be.
+__device__ __forceinline__ unsigned load_input(const __nv_bfloat16* row, int at) {
+  return at < INPUTS ? __ldcg(reinterpret_cast<const unsigned*>(row + at)) : 0;
 }
 
 // Add each of 16 values over the lanes of a warp by a tree of neighbours. Lanes pass on what the other
@@ -99,25 +95,25 @@ __device__ __forceinline__ void multiply_gates(const Conv& p, int tile, int thre
     const int head = min(first_head + w / 2, p.value_heads - 1);
     weights[w] = p.gates_weight + (w % 2 * p.value_heads + head) * p.weight_stride;
   }
-  ask_for(weights, thread);
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-
-  unsigned x[TILE_ROWS][STEPS], by[WEIGHTS][STEPS];
-#pragma unroll
-  for (int w = 0; w < WEIGHTS; ++w) load_shares(by[w], weights[w], thread);
-#pragma unroll
-  for (int r = 0; r < TILE_ROWS; ++r)
-    load_shares(x[r], p.inputs + min(first_row + r, p.rows - 1) * p.inputs_stride, thread);
   float total[RESULTS][SHARE] = {};
+  const __nv_bfloat16* rows[TILE_ROWS];
 #pragma unroll
+  for (int r = 0; r < TILE_ROWS; ++r) rows[r] = p.inputs + min(first_row + r, p.rows - 1) * p.inputs_stride;
+#pragma unroll 1
   for (int i = 0; i < STEPS; ++i) {
+    const int at = i * SUMS + thread * SHARE;
+    unsigned x[TILE_ROWS], by[WEIGHTS];
+#pragma unroll
+    for (int w = 0; w < WEIGHTS; ++w) by[w] = load_share(weights[w], at);
+#pragma unroll
+    for (int r = 0; r < TILE_ROWS; ++r) x[r] = load_input(rows[r], at);
     float weight[WEIGHTS][SHARE];
 #pragma unroll
-    for (int w = 0; w < WEIGHTS; ++w) widen(weight[w], by[w][i]);
+    for (int w = 0; w < WEIGHTS; ++w) widen(weight[w], by[w]);
 #pragma unroll
     for (int r = 0; r < TILE_ROWS; ++r) {
       float one[SHARE];
-      widen(one, x[r][i]);
+      widen(one, x[r]);
 #pragma unroll
       for (int w = 0; w < WEIGHTS; ++w)
 #pragma unroll
@@ -136,8 +132,10 @@ __device__ __forceinline__ void multiply_gates(const Conv& p, int tile, int thre
   if (thread >= RESULTS || row >= p.rows || head >= p.value_heads) return;
   const auto pair = [&](int warp) { return __fadd_rn(sums[warp][thread], sums[warp + 1][thread]); };
   const float all = rounded(__fadd_rn(__fadd_rn(pair(0), pair(2)), __fadd_rn(pair(4), pair(6))));
+  const float gate = thread % 2 ? share_of(all) : decay_of(all, p.decay_rate[head], p.dt_bias[head]);
+  asm volatile("griddepcontrol.wait;" ::: "memory");
   if (thread % 2)
-    p.beta[row * p.value_heads + head] = share_of(all);
+    p.beta[row * p.value_heads + head] = gate;
   else
-    p.decay[(half + row) * p.value_heads + head] = decay_of(all, p.decay_rate[head], p.dt_bias[head]);
+    p.decay[(half + row) * p.value_heads + head] = gate;
 }

@@ -1,9 +1,10 @@
 """Offer the norms: check arguments, choose the build, launch.
 
-CUDA tensors go to the Triton kernels, overlapped sums of few rows to rows.cu, CPU tensors to the torch
-references; in a process whose kernels were built for Triton's interpreter
-(`common/interpreter.py`, checks only) CPU tensors go to the Triton kernels too. Nothing else launches these kernels. The device code is imported at the first
-launch: a CPU without Triton runs the references.
+CUDA tensors go to the Triton kernels, overlapped sums of few rows to rows.cu, CPU tensors to the
+torch references; in a process whose kernels were built for Triton's interpreter
+(`common/interpreter.py`, checks only) CPU tensors go to the Triton kernels too. Nothing else
+launches these kernels. The device code is imported at the first launch: a CPU without Triton runs
+the references.
 """
 
 import torch
