@@ -118,14 +118,6 @@ def test_the_reference_path_says_why(facts, kernels, why):
     assert name("launch", facts, kernels=kernels) == "eager"
 
 
-def test_many_rows_are_convolved_by_another_build_where_a_b_are_multiplied_beside():
-    for operation in ("multiply gates of a round", "convolve a round"):
-        few, many = (dispatch(operation, HOPPER, rows, AUTO) for rows in (11, 12))
-        assert few.name == many.name == "conv_gates"
-        assert (few.build, many.build) == ("Triton", "CUDA C++")
-    assert dispatch("convolve a round", HOPPER, 12, AUTO, "nvfp4").build == "Triton"
-
-
 def test_switches_are_the_settings():
     switched = KernelSettings(graphs=False, overlap=True)
     assert name("launch", SPARK, kernels=switched) == "eager"

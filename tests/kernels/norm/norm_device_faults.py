@@ -26,7 +26,7 @@ OPERANDS, MANY, OVERLAP = (
     "few rows have the bits of many",
     "overlap with the kernel before changes no bit",
 )
-CASES = [add_case(3, 5120), add_case(2, 256, domain.TINY), add_case(5, 640, domain.OUTLIERS)]
+CASES = [add_case(32, 5120), add_case(2, 256, domain.TINY), add_case(5, 640, domain.OUTLIERS)]
 WIDTHS = (5120, 256, 640, 128, 2560, 8192)
 
 FAULTS: list[Fault] = [
