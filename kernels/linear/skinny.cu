@@ -89,7 +89,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   if constexpr (ROW_SCALED) {
     for (int i = warp * 32 + lane; i < (last - first) * 16; i += WARPS * 32) {
       const int n = weight_tile(p, first + i / 16) * 16 + i % 16;
-      team.scales[i] = n < p.n ? p.row_scales[n] : 0.0f;
+      if (n < p.n) copy_float(team.scales + i, p.row_scales + n);
+      else team.scales[i] = 0.0f;
     }
   }
   if constexpr (FORMAT == FP8_BLOCK) {
@@ -97,8 +98,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (int i = lane; i < PAIR * scale_rows * steps; i += 32) {
       const int half = i / (scale_rows * steps), within = i / steps % scale_rows;
       const int row = min(weight_tile(p, first + half) / 8 + within, (p.n - 1) / 128);
-      block_scales[i / steps * LONGEST + i % steps] =
-          reinterpret_cast<const float*>(p.scales)[row * p.steps + begin + i % steps];
+      copy_float(block_scales + i / steps * LONGEST + i % steps,
+                 reinterpret_cast<const float*>(p.scales) + row * p.steps + begin + i % steps);
     }
   }
   if (member == 0) {
@@ -115,6 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
     for (int r = 0; r < ROW_BLOCKS; ++r) unscale[r * 8 + g] = (FORMAT == NVFP4 ? SUM_FACTOR : 1.0f) / factor[r];
   }
+  if constexpr (ROW_SCALED || FORMAT == FP8_BLOCK) wait_for_floats();
   meet_workers();
   if constexpr (SPLITS > 1) wait_for_cluster();  // all have started, so all can be sent to
 

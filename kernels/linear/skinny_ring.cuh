@@ -15,6 +15,16 @@ struct Cursor {
   int tile, step;  // the group's first tile, or pair of them, and the step of K
 };
 
+// Copy a scale while the thread goes on: at the start of a launch memory is far away.
+__device__ __forceinline__ void copy_float(float* to, const float* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(shared_address(to)), "l"(from) : "memory");
+}
+
+// Wait for this thread's own; others see them after they have met it.
+__device__ __forceinline__ void wait_for_floats() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
 // All pieces of 64 bytes of some rows' step, of both halves of a pair.
 __device__ __forceinline__ void copy_codes(unsigned to, const TensorMap& map, int piece, int row, unsigned barrier) {
   asm volatile(
