@@ -24,7 +24,10 @@ Run = Callable[[Tensors, Tensors, Tile], None]
 
 @dataclass(frozen=True)
 class ModelSizes:
-    """Numbers of one model that the sizes of its problems follow from; elements and heads."""
+    """Numbers of one model that the sizes of its problems follow from; elements and heads.
+
+    `formats` are the storage formats of its projections.
+    """
 
     name: str
     hidden_size: int
@@ -38,6 +41,7 @@ class ModelSizes:
     key_head_dim: int
     value_head_dim: int
     conv_width: int
+    formats: tuple[str, ...]
 
 
 @dataclass(frozen=True)
