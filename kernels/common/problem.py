@@ -156,6 +156,8 @@ class Tunable:
         run: calls the function with a tile.
         to_row: tile -> fields of a row.
         from_row: row -> tile; may raise KeyError, TypeError or ValueError.
+        compile: (problem, tiles): compiles them at one time, before the first is timed; None where
+            each compiles at its launch.
     """
 
     op: str
@@ -168,6 +170,7 @@ class Tunable:
     run: Run
     to_row: Callable[[Tile], Row]
     from_row: Callable[[Row], Tile]
+    compile: Callable[[Problem, Sequence[Tile]], None] | None = None
 
     def find(self, rows: Iterable[Row], key: Row) -> Tile:
         """Return the tile of the first row with this key, else the default."""

@@ -36,7 +36,7 @@ from kernels.linear.reference import (
     fp8_block_dequantise,
     nvfp4_dequantise,
 )
-from kernels.linear.timed import TUNABLES, timed
+from kernels.linear.timed import timed
 from kernels.linear.truth import (
     truth_expand,
     truth_middle,
@@ -45,6 +45,7 @@ from kernels.linear.truth import (
     truth_silu_mul,
     truth_skinny,
 )
+from kernels.linear.tuned import TUNABLES
 
 PLAIN = ((34816, 5120), (16384, 5120), (14336, 5120), (12288, 5120), (10240, 5120), (6144, 5120),
          (1024, 5120))  # fmt: skip

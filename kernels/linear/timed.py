@@ -1,19 +1,17 @@
-"""List a model's matrix products as problems to time, with their bars, and how tiles are swept."""
+"""List a model's matrix products as problems to time, with their bars."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 
-from kernels.common.case import Case, Tensors
 from kernels.common.operands import STEP, Operands, new_operands, operands_of
 from kernels.common.peers import Peer, humming_product, library_product
-from kernels.common.problem import Bar, ModelSizes, Problem, Row, Tile, Tunable
+from kernels.common.problem import Bar, ModelSizes, Problem, Tile
 from kernels.common.round import MAX_ROWS
-from kernels.linear import tile_choice
-from kernels.linear.problems import product_case, run_pair, run_skinny
+from kernels.linear.problems import product_case
 from kernels.linear.skinny import is_spread_on, order_of, skinny_linear
-from kernels.linear.tile import ROW_CLASSES, SkinnyProblem, SkinnyTile, SkinnyTiles
+from kernels.linear.tile import SkinnyTile, SkinnyTiles
 from kernels.linear.tile_choice import OP, PAIR_OP, PAIRED_FORMAT, PAIRED_TO
 from kernels.linear.timed_prefill import timed_prefill
 from kernels.linear.timed_weight import random_weight, weight_bytes
@@ -28,15 +26,6 @@ HEAD = Bar(min_share=0.9, gpu=GPU)
 PROOF_OUTPUTS = 256
 """Outputs of the case that is proven before a product is timed: the order of its sums is a matter
 of K alone, and K is the product's own."""
-
-ROWS_ALONE = ("head", "a and b", "MTP in")
-"""Products that are timed without operands. Those of a mixer's outputs have them in the delta
-layers, three of four."""
-
-TUNED_ROWS = (1, 16, 24, 32)
-"""Rows at which an entry is timed, one of each class; 1 stands for 1 to 8, as decode runs it."""
-
-PAIR_ROWS = tuple(rows for rows in TUNED_ROWS if rows <= PAIRED_TO)
 
 
 def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
@@ -109,7 +98,7 @@ def _problem(title: str, rows: int, N: int, K: int, name: str, bar: Bar | None) 
         rows=rows,
         sizes={"N": N, "K": K},
         num_bytes=weight_bytes(N, K, name) + 2 * rows * K + (4 if logits else 2) * rows * N,
-        make_calls=partial(_make_calls, rows, N, K, name, logits, title not in ROWS_ALONE),
+        make_calls=partial(_make_calls, rows, N, K, name, logits),
         case=product_case(proven, name, rows, PROOF_OUTPUTS, K, cuda_only=False),
         format_name=name,
         bar=bar,
@@ -139,7 +128,7 @@ def _peers(rows: int, N: int, K: int, name: str) -> tuple[Peer, ...]:
 
 
 def _make_calls(
-    rows: int, N: int, K: int, name: str, logits: bool, ready: bool, num_copies: int, device: str
+    rows: int, N: int, K: int, name: str, logits: bool, num_copies: int, device: str
 ) -> Sequence[Callable[[Tile], object]]:
     spread = is_spread_on(device)
     x = torch.randn(rows, K, device=device, dtype=torch.bfloat16)
@@ -147,7 +136,7 @@ def _make_calls(
     out = torch.empty(rows, N, device=device, dtype=dtype)
     weights = [random_weight(N, K, name, device, spread=spread) for _ in range(num_copies)]
     assert num_bytes(weights[0]) == weight_bytes(N, K, name)
-    order = order_of(weights[0]) if ready else None
+    order = None if logits else order_of(weights[0])
     operands = None if order is None else operands_of(x, order)
     return [partial(_call, x, operands, weight, out) for weight in weights]
 
@@ -159,8 +148,11 @@ def _call(
     out: torch.Tensor,
     tile: SkinnyTile | None,
 ) -> None:
-    """Multiply with overlap and from operands, as a round does."""
-    tiles = _all_rows(tile, x.shape[0])
+    """Multiply with overlap, and but for a head from operands, as a round does.
+
+    Those of a mixer's outputs come as operands in the delta layers, three of four.
+    """
+    tiles = all_rows(tile, x.shape[0])
     skinny_linear(x, weight, tiles=tiles, overlap=x.is_cuda, operands=operands, out=out)
 
 
@@ -187,87 +179,15 @@ def _call_pair(
     tile: SkinnyTile | None,
 ) -> None:
     """Multiply gate and up with overlap, from operands to operands, as a round does."""
+    tiles = all_rows(tile, x.shape[0])
     skinny_linear(
-        x, weight, tiles=_all_rows(tile, x.shape[0]), paired=True, overlap=x.is_cuda,
+        x, weight, tiles=tiles, paired=True, overlap=x.is_cuda,
         operands=operands, ready=ready, out=out,
     )  # fmt: skip
 
 
-def _all_rows(tile: SkinnyTile | None, rows: int) -> SkinnyTiles | None:
+def all_rows(tile: SkinnyTile | None, rows: int) -> SkinnyTiles | None:
     """Let one tile serve a call: two launches of at most 16 rows where it serves no more."""
     if tile is None:
         return None
     return SkinnyTiles(tile, tile, tile if rows <= tile.most_rows else None)
-
-
-def _run(inputs: Tensors, outputs: Tensors, tile: SkinnyTile | None) -> None:
-    run_skinny(inputs, outputs, _all_rows(tile, inputs["x"].shape[0]))
-
-
-def _run_pair(inputs: Tensors, outputs: Tensors, tile: SkinnyTile | None) -> None:
-    run_pair(inputs, outputs, _all_rows(tile, inputs["x"].shape[0]))
-
-
-def _key(problem: Problem) -> Row:
-    sizes, rows = problem.sizes, _row_class(problem)
-    return {"N": sizes["N"], "K": sizes["K"], "format": problem.format_name, "rows": rows}
-
-
-def _row_class(problem: Problem) -> int:
-    """Return the most rows of the launches that share the problem's entry."""
-    return next(most for most in ROW_CLASSES if problem.rows <= most)
-
-
-def _skinny_problem(key: Row, *, paired: bool) -> SkinnyProblem:
-    return SkinnyProblem(key["N"], key["K"], key["format"], key["rows"], paired)
-
-
-def _capabilities() -> tuple[tuple[int, int], ...]:
-    """Return the capability of the GPU that is here; where there is none, of all with a table."""
-    return (torch.cuda.get_device_capability(),) if torch.cuda.is_available() else ((12, 1), (9, 0))
-
-
-def _default(key: Row, *, paired: bool = False) -> SkinnyTile:
-    return tile_choice.default_entry(_skinny_problem(key, paired=paired), _capabilities()[0])
-
-
-def _candidates(key: Row, *, paired: bool = False) -> Sequence[SkinnyTile]:
-    problem = _skinny_problem(key, paired=paired)
-    found = (tile_choice.candidates(problem, one) for one in _capabilities())
-    return tuple(dict.fromkeys(tile for tiles in found for tile in tiles))
-
-
-def _case(problem: Problem) -> Case:
-    N, K = min(problem.sizes["N"], PROOF_OUTPUTS), problem.sizes["K"]
-    rows, name = _row_class(problem), problem.format_name
-    return product_case(problem.op, name, rows, N, K, cuda_only=False)
-
-
-KEY_FIELDS = ("N", "K", "format", "rows")
-
-TUNABLES = (
-    Tunable(
-        op=OP,
-        rows=TUNED_ROWS,
-        key=_key,
-        key_fields=KEY_FIELDS,
-        candidates=_candidates,
-        default=_default,
-        case=_case,
-        run=_run,
-        to_row=SkinnyTile.as_row,
-        from_row=tile_choice.from_row,
-    ),
-    Tunable(
-        op=PAIR_OP,
-        rows=PAIR_ROWS,
-        key=_key,
-        key_fields=KEY_FIELDS,
-        candidates=partial(_candidates, paired=True),
-        default=partial(_default, paired=True),
-        case=_case,
-        run=_run_pair,
-        to_row=SkinnyTile.as_row,
-        from_row=tile_choice.from_row,
-    ),
-)
