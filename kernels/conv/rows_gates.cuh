@@ -23,15 +23,7 @@ constexpr unsigned ALL = 0xffffffffu;
 static_assert(SUMS == 512, "the order of a sum is that of 512 side by side");
 
 // `ConvArguments` of rows_launch.py has the same fields in the same order.
-struct Conv {
-  const __nv_bfloat16* x;             // [T, C]
-  const __nv_bfloat16* inputs;        // [T, INPUTS], of a | b
-  const __nv_bfloat16* gates_weight;  // [2 H, INPUTS], a over b
-  const __nv_bfloat16* taps;          // [C, 4]
-  const float* decay_rate;            // [H]
-  const float* dt_bias;               // [H]
-  __nv_bfloat16* tails;               // [2, 3, C]
-  __nv_bfloat16* raw;                 // [2, 32, C]
+struct Conv : Layer {
   float* k;                           // [2, 32, G, D]
   float* decay;                       // [2, 32, H]
   const int* parity;

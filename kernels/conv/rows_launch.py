@@ -8,7 +8,7 @@ import torch
 
 from kernels.common import nvrtc
 from kernels.common.cuda_kernel import CudaKernel, Launch
-from kernels.conv.arguments import GateInputs
+from kernels.conv.arguments import GateInputs, LayerArguments
 
 SOURCE = Path(__file__).with_name("rows.cu")
 
@@ -26,20 +26,19 @@ ROWS_FROM = 12
 """Rows from which this is quicker than conv_gates_kernel, whose bits are the same (README)."""
 
 
-class ConvArguments(ctypes.Structure):
+class ConvArguments(LayerArguments):
     """`Conv` of rows_gates.cuh, field for field."""
 
-    _fields_ = [
+    _fields_ = (
         *(
             (name, ctypes.c_void_p)
             for name in (
-                "x", "inputs", "gates_weight", "taps", "decay_rate", "dt_bias", "tails", "raw", "k",
-                "decay", "parity", "num_pending", "pending_rows", "parents", "q", "v", "beta",
+                "k", "decay", "parity", "num_pending", "pending_rows", "parents", "q", "v", "beta",
             )
         ),
         *((name, ctypes.c_longlong) for name in ("x_stride", "inputs_stride", "weight_stride")),
         *((name, ctypes.c_int) for name in ("rows", "key_heads", "value_heads")),
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
 def takes(x: torch.Tensor, gates: GateInputs, head_dim: int) -> bool:

@@ -9,7 +9,7 @@ import torch
 from kernels.common import nvrtc
 from kernels.common.cuda_kernel import CudaKernel, Launch
 from kernels.common.tree import TreeTables
-from kernels.conv.arguments import GateInputs
+from kernels.conv.arguments import GateInputs, LayerArguments
 from kernels.delta.record import DeltaRecord
 from kernels.delta.walk_launch import RecordArguments
 from kernels.mixer.tile import macros, num_blocks, num_threads
@@ -17,18 +17,10 @@ from kernels.mixer.tile import macros, num_blocks, num_threads
 SOURCE = Path(__file__).with_name("mixer.cu")
 
 
-class MixerArguments(ctypes.Structure):
+class MixerArguments(LayerArguments):
     """`Mixer` of mixer_problem.cuh, field for field."""
 
-    _fields_ = [
-        ("x", ctypes.c_void_p),
-        ("inputs", ctypes.c_void_p),
-        ("gates_weight", ctypes.c_void_p),
-        ("taps", ctypes.c_void_p),
-        ("decay_rate", ctypes.c_void_p),
-        ("dt_bias", ctypes.c_void_p),
-        ("tails", ctypes.c_void_p),
-        ("raw", ctypes.c_void_p),
+    _fields_ = (
         ("parents", ctypes.c_void_p),
         ("saves", ctypes.c_void_p),
         ("restores", ctypes.c_void_p),
@@ -40,7 +32,7 @@ class MixerArguments(ctypes.Structure):
         ("weight_stride", ctypes.c_longlong),
         ("key_heads", ctypes.c_int),
         ("value_heads", ctypes.c_int),
-    ]
+    )
 
 
 def launch_rows(

@@ -14,15 +14,7 @@ constexpr int TASKS = (3 * ROWS + WARPS - 1) / WARPS;  // vectors that a warp co
 static_assert(KEY_DIM == 32 * CHANNELS && VALUE_DIM == KEY_DIM, "a warp convolves a head of 128 channels");
 
 // `MixerArguments` of launch.py has the same fields in the same order.
-struct Mixer {
-  const __nv_bfloat16* x;             // [T, C]
-  const __nv_bfloat16* inputs;        // [T, INPUTS], of a | b
-  const __nv_bfloat16* gates_weight;  // [2 H, INPUTS], a over b
-  const __nv_bfloat16* taps;          // [C, 4]
-  const float* decay_rate;            // [H]
-  const float* dt_bias;               // [H]
-  __nv_bfloat16* tails;               // [2, 3, C]
-  __nv_bfloat16* raw;                 // [2, 32, C]
+struct Mixer : Layer {
   const int* parents;                 // [32]
   const int* saves;                   // [32]
   const int* restores;                // [32]
