@@ -1,6 +1,5 @@
 """Check the arguments of the convolution, and name what its launches are made of."""
 
-import ctypes
 from dataclasses import dataclass
 
 import torch
@@ -28,17 +27,6 @@ class GateInputs:
 
     rows: torch.Tensor
     weight: torch.Tensor
-
-
-class LayerArguments(ctypes.Structure):
-    """`Layer` of channels.cuh, field for field; what a launch takes besides comes behind it."""
-
-    _fields_ = [
-        (name, ctypes.c_void_p)
-        for name in (
-            "x", "inputs", "gates_weight", "taps", "decay_rate", "dt_bias", "tails", "raw",
-        )
-    ]  # fmt: skip
 
 
 def checked_gates(axes: Axes, ab: torch.Tensor | GateInputs) -> None:

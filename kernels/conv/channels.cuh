@@ -11,19 +11,6 @@ constexpr int CHANNELS = 4;              // of a lane, so that a warp has a head
 constexpr int WINDOW = 4;                // rows and taps of the convolution
 constexpr float QUERY_LENGTH = 0.08838834764831845f;   // D^-0.5
 
-// What a layer's rows are convolved and gated from: the first of what a launch is given.
-// `LayerArguments` of arguments.py has the same fields in the same order.
-struct Layer {
-  const __nv_bfloat16* x;             // [T, C]
-  const __nv_bfloat16* inputs;        // [T, INPUTS], of a | b
-  const __nv_bfloat16* gates_weight;  // [2 H, INPUTS], a over b
-  const __nv_bfloat16* taps;          // [C, 4]
-  const float* decay_rate;            // [H]
-  const float* dt_bias;               // [H]
-  __nv_bfloat16* tails;               // [2, 3, C]
-  __nv_bfloat16* raw;                 // [2, 32, C]
-};
-
 // Sum a value of each lane by a tree of neighbours.
 __device__ __forceinline__ float over_warp(float sum) {
 #pragma unroll

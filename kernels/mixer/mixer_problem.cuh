@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../conv/channels.cuh"
-#include "../delta/walk_tile.cuh"
+#include "../delta/walk_gate.cuh"
 
 // Compile-time sizes beside those of walk_tile.cuh, by `macros` of tile.py: ROWS of the call, KEPT
 // states of a tree of so many, INPUTS of the product of a | b. WARPS are the block's with tiles.
@@ -14,13 +14,22 @@ constexpr int TASKS = (3 * ROWS + WARPS - 1) / WARPS;  // vectors that a warp co
 static_assert(KEY_DIM == 32 * CHANNELS && VALUE_DIM == KEY_DIM, "a warp convolves a head of 128 channels");
 
 // `MixerArguments` of launch.py has the same fields in the same order.
-struct Mixer : Layer {
+struct Mixer {
+  const __nv_bfloat16* x;             // [T, C]
+  const __nv_bfloat16* inputs;        // [T, INPUTS], of a | b
+  const __nv_bfloat16* gates_weight;  // [2 H, INPUTS], a over b
+  const __nv_bfloat16* taps;          // [C, 4]
+  const float* decay_rate;            // [H]
+  const float* dt_bias;               // [H]
+  __nv_bfloat16* tails;               // [2, 3, C]
+  __nv_bfloat16* raw;                 // [2, 32, C]
   const int* parents;                 // [32]
   const int* saves;                   // [32]
   const int* restores;                // [32]
   float* state;                       // [H, D, E]
   __nv_bfloat16* out;                 // [T, H, E]
   Record record;
+  Gate gate;                          // what follows the walk, where GATED
   long long x_stride, inputs_stride, weight_stride;
   int key_heads, value_heads;
 };

@@ -49,10 +49,3 @@ def test_every_family_with_launches_in_cuda_has_its_structures_here():
 def test_fields_agree(number):
     name, path, structure = STRUCTURES[number]
     assert list(declared(name, path)) == [tuple(field) for field in structure._fields_]
-
-
-@pytest.mark.parametrize("name", ["Conv", "Mixer"])
-def test_what_comes_behind_the_layer_has_the_layer_in_front(name):
-    path, structure = next((path, one) for own, path, one in STRUCTURES if own == name)
-    assert re.search(rf"struct {name} : Layer {{", path.read_text())
-    assert issubclass(structure, OWN["Layer"])
