@@ -152,7 +152,7 @@ class Tunable:
             not launch on a GPU drops out there.
         default: key -> the tile where no table holds the key.
         case: problem -> what its entry's tiles are proven on, with as many rows `T` as the entry
-            serves of 1 to 32.
+            serves of 1 to 32; a few more where it serves none of these.
         run: calls the function with a tile.
         to_row: tile -> fields of a row.
         from_row: row -> tile; may raise KeyError, TypeError or ValueError.
