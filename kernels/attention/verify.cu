@@ -62,7 +62,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
   const unsigned at = shared_address(shared);
   const Rows rows = rows_of(p);
-  if constexpr (OVERLAP) let_successor_start();
+  const bool long_context = p.chunks > p.bins;  // there the successor would only be in the way for long
+  if (OVERLAP && !long_context) let_successor_start();
   set_up_rings(at);
   if (warp >= WARPS) {
     if constexpr (UNEVEN) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
@@ -121,6 +122,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       unit += half_units;
     }
 
+    if (OVERLAP && long_context) let_successor_start();
     const int row_of_lane = apart(first + g);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

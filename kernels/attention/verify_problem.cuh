@@ -8,8 +8,8 @@
 
 // Compile-time choices, by `macros` of verify_tile.py: SHARE (query heads of a KV head), M_TILES (of
 // 16 rows of the matrix unit in a block), STREAMS (of chunks at a time in a block), TEAM (warps that
-// share the columns of a sum), UNITS (of a stream's ring), WIDE (four warps multiply together), MIN_BLOCKS,
-// OVERLAP, none of which changes a bit; and KV_BYTES (of a stored number: 2 for BF16 in verify.cu, 1 for
+// share the columns of a sum), UNITS (of a stream's ring), UNDER_WAY (of them at a time), BEHIND (them, that the
+// L2 is asked for ahead), WIDE (four warps multiply together), MIN_BLOCKS, OVERLAP, none of which changes a bit; and KV_BYTES (of a stored number: 2 for BF16 in verify.cu, 1 for
 // e4m3 in verify_codes.cu).
 
 constexpr int D = 256;                // of a head
@@ -41,6 +41,7 @@ constexpr int MORE_AT = DEPTHS_AT + MAX_ROWS * 4;
 static_assert(KV_BYTES == 1 || KV_BYTES == 2);
 static_assert(!WIDE || (KV_BYTES == 2 && M_TILES % 4 == 0 && TEAM == 1));
 static_assert(UNITS >= FILLS + 1 && STREAMS * UNITS <= 32 && MORE_AT % 16 == 0);
+static_assert(UNDER_WAY > 0 && BEHIND <= UNITS);
 
 // What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
 struct alignas(64) TensorMap {

@@ -21,6 +21,24 @@ __device__ __forceinline__ void wait(unsigned barrier, unsigned phase) {
 // createpolicy.fractional.L2::evict_first makes.
 constexpr unsigned long long LEAVE_FIRST = 0x12F0000000000000ull;
 
+// Where a unit of a chunk comes from.
+struct Source {
+  const TensorMap* map;
+  int slot;
+};
+
+__device__ __forceinline__ Source source_of(const Chunk& chunk, int within, const Maps& maps, int start) {
+  const bool own = chunk.is_own(within);
+  bool value = within / FILLS % 2;
+  int slot = chunk.low + within / (2 * FILLS) * TILE + within % FILLS * UNIT;
+  if (within >= chunk.committed()) {
+    const int after = within - chunk.committed(), tile = after / TAIL_UNITS, part = after % TAIL_UNITS;
+    value = part > FILLS;
+    slot = own ? start : chunk.low + (chunk.full + tile) * TILE + part % (FILLS + 1) * UNIT;
+  }
+  return {value ? own ? &maps.own_values : &maps.values : own ? &maps.own_keys : &maps.keys, slot};
+}
+
 struct Ring {
   unsigned barriers, base;
 
@@ -51,29 +69,37 @@ struct Ring {
   // never looked at.
   __device__ __forceinline__ void fill(int unit, const Chunk& chunk, int within, const Maps& maps, int start,
                                        int group, int own_slots) const {
-    const bool own = chunk.is_own(within);
-    bool value = within / FILLS % 2;
-    int slot = chunk.low + within / (2 * FILLS) * TILE + within % FILLS * UNIT;
-    if (within >= chunk.committed()) {
-      const int after = within - chunk.committed(), tile = after / TAIL_UNITS, part = after % TAIL_UNITS;
-      value = part > FILLS;
-      slot = own ? start : chunk.low + (chunk.full + tile) * TILE + part % (FILLS + 1) * UNIT;
-    }
-    const TensorMap* const map = value ? own ? &maps.own_values : &maps.values : own ? &maps.own_keys : &maps.keys;
+    const Source from = source_of(chunk, within, maps, start);
+    // what else is asked for stands behind what is under way: the merging of the rows before
+    if (UNDER_WAY < UNITS && unit >= UNDER_WAY && within < chunk.committed())
+      wait(filled(unit - UNDER_WAY), (unit - UNDER_WAY) / UNITS & 1);
     if (unit >= UNITS) wait(emptied(unit), (unit / UNITS & 1) ^ 1);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(filled(unit)),
-                 "r"(own ? own_slots * D * KV_BYTES : UNIT_BYTES)
+                 "r"(chunk.is_own(within) ? own_slots * D * KV_BYTES : UNIT_BYTES)
                  : "memory");
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
         "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(place(unit)),
-        "l"(map), "r"(0), "r"(slot), "r"(0), "r"(group), "r"(filled(unit)), "l"(LEAVE_FIRST)
+        "l"(from.map), "r"(0), "r"(from.slot), "r"(0), "r"(group), "r"(filled(unit)), "l"(LEAVE_FIRST)
         : "memory");
   }
 };
 
 __device__ __forceinline__ Ring ring_of(unsigned shared, int stream) {
   return {shared + BARRIERS_AT + stream * UNITS * 16, shared + stream * RING_BYTES};
+}
+
+// Ask the L2 for the units of a chunk behind those that fill the ring, one as each of those is there.
+__device__ __forceinline__ void ask_behind(const Ring& ring, const Chunk& chunk, const Maps& maps, const Rows& rows,
+                                           int start) {
+#pragma unroll 1
+  for (int i = 0; i < BEHIND && UNITS + i < chunk.committed(); ++i) {
+    wait(ring.filled(i), 0);
+    const Source from = source_of(chunk, UNITS + i, maps, start);
+    asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(from.map), "r"(0),
+                 "r"(from.slot), "r"(0), "r"(rows.group)
+                 : "memory");
+  }
 }
 
 // Feed a stream's ring with all that its warps compute on; the work of one warp.
@@ -92,7 +118,10 @@ __device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const M
         ring.fill(unit, chunk, unit, maps, work.start, rows.group, p.own_slots);
   };
   ask(false);
-  if constexpr (OVERLAP) wait_for_predecessor();
+  if constexpr (OVERLAP) {
+    if (lane == 0) ask_behind(ring, chunk, maps, rows, work.start);
+    wait_for_predecessor();
+  }
   ask(true);
   work.last = work.start + __reduce_max_sync(~0u, depth_of(p, rows, lane));
   chunk = work.chunk(stream, 0);
