@@ -27,6 +27,7 @@ constexpr int Q_BOX_BYTES = BLOCK_ROWS * BOX_ROW;  // 64 columns of the queries,
 constexpr int CREW = KV_BYTES == 2 ? M_TILES * TEAM : TEAM;  // warps that compute a stream
 constexpr int WARPS = STREAMS * CREW;                        // warps that compute; others feed the rings
 constexpr int WORKERS = WARPS * 32;
+constexpr bool IN_MEASURE = UNDER_WAY < UNITS;  // the context is long
 
 // Dynamic shared memory: rings | queries | barriers | zeros | work | paths | depths | what is more.
 // `shared_bytes` of verify_tile.py counts the same.
@@ -64,7 +65,8 @@ struct Problem {
   float* sums;                // [chunks, T * H, D]: of values, weighted, in quads (partials.cuh)
   float* tops;                // [chunks, T * H]: largest score, times `factor`
   float* weights;             // [chunks, T * H]: sum of weights
-  int q_stride, rows, heads, groups, group_rows, row_groups, bins, chunks;
+  const short* shares;        // [chunks - bins, bins, passes, STREAMS], by shares.py
+  int q_stride, rows, heads, groups, group_rows, row_groups, bins, chunks, passes;
   int own_slots;  // of a fill of own rows: eights of them
   float factor;  // D^-0.5 log2 e
 };

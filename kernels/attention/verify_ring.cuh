@@ -71,7 +71,7 @@ struct Ring {
                                        int group, int own_slots) const {
     const Source from = source_of(chunk, within, maps, start);
     // what else is asked for stands behind what is under way: the merging of the rows before
-    if (UNDER_WAY < UNITS && unit >= UNDER_WAY && within < chunk.committed())
+    if (IN_MEASURE && unit >= UNDER_WAY && within < chunk.committed())
       wait(filled(unit - UNDER_WAY), (unit - UNDER_WAY) / UNITS & 1);
     if (unit >= UNITS) wait(emptied(unit), (unit / UNITS & 1) ^ 1);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(filled(unit)),
@@ -106,7 +106,7 @@ __device__ __forceinline__ void ask_behind(const Ring& ring, const Chunk& chunk,
 __device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const Maps& maps, const Rows& rows, int stream,
                                      int lane) {
   Work work = work_of(p);
-  Chunk chunk = work.chunk(stream, 0);
+  Chunk chunk = work.chunk(work.number(stream, 0));
   // What is committed was written long ago; what is asked for beside it in the tile where own rows begin,
   // nobody looks at.
   const bool begins = chunk.number >= 0 && chunk.low <= work.start && work.start < chunk_span(chunk.number).high;
@@ -124,10 +124,10 @@ __device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const M
   }
   ask(true);
   work.last = work.start + __reduce_max_sync(~0u, depth_of(p, rows, lane));
-  chunk = work.chunk(stream, 0);
-  int unit = ahead, within = ahead;
+  chunk = work.chunk(chunk.number);
+  int unit = ahead, within = ahead, pass = 0;
 #pragma unroll 1
-  for (; chunk.number >= 0; chunk = work.after(chunk, stream), within = 0)
+  for (; chunk.number >= 0; chunk = work.chunk(work.number(stream, ++pass)), within = 0)
 #pragma unroll 1
     for (; within < chunk.units(); ++within, ++unit)
       if (lane == 0) ring.fill(unit, chunk, within, maps, work.start, rows.group, p.own_slots);

@@ -121,6 +121,14 @@ class VerifyTile:
         return 64 if self.wide else 32
 
     @property
+    def own_positions(self) -> int:
+        """Positions that a block reads while it looks up own rows, beyond those of their tile.
+
+        Many where two warps of each quarter of a multiprocessor do alone what else four do together.
+        """
+        return 2 * TILE if self.wide and self.m_tiles > 4 else 0
+
+    @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block; verify_problem.cuh lays it out."""
         rings = self.streams // self.per_sm * self.units * self.unit * HEAD_DIM * self.kv_bytes

@@ -1,0 +1,75 @@
+"""Every chunk of a context is computed once, by blocks that have about alike to move."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernels.attention.chunks import chunk_edges, num_chunks
+from kernels.attention.shares import NO_MORE, share_out, share_table
+
+sizes = st.lists(st.sampled_from([64, 128, 256, 512]), min_size=1, max_size=60).map(sorted)
+bins = st.integers(1, 40)
+streams = st.integers(1, 3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes, bins, streams)
+def test_every_chunk_is_somebodys_and_nobody_elses(sizes, bins, streams):
+    shares = share_out(sizes, bins, streams)
+    dealt = [chunk for share in shares for stream in share for chunk in stream]
+    assert sorted(dealt) == list(range(len(sizes)))
+    assert len(shares) == bins
+    assert {len(share) for share in shares} == {streams}
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes, bins, streams)
+def test_a_block_begins_with_the_chunk_that_its_number_names(sizes, bins, streams):
+    for block, share in enumerate(share_out(sizes, bins, streams)):
+        first = share[0][:1]
+        assert first == ([len(sizes) - 1 - block] if block < len(sizes) else [])
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes, bins, streams)
+def test_no_block_has_a_whole_chunk_more_than_another(sizes, bins, streams):
+    shares = share_out(sizes, bins, streams)
+    loads = [sum(sizes[chunk] for stream in share for chunk in stream) for share in shares]
+    for share, load in zip(shares, loads, strict=True):
+        dealt = [chunk for stream in share for chunk in stream]
+        if dealt:
+            assert load - sizes[min(dealt)] <= min(loads)
+
+
+@pytest.mark.parametrize(
+    ("context", "bound"), [(8192, 4), (32_768, 16), (50_000, 25), (65_536, 32)]
+)
+def test_blocks_of_a_large_gpu_have_few_tiles_more_than_the_mean(context, bound):
+    edges = chunk_edges(context)
+    shares = share_out([high - low for low, high in pairwise(edges)], 33, 2)
+    tiles = [
+        sum(edges[chunk + 1] - edges[chunk] for stream in share for chunk in stream) / 64
+        for share in shares
+    ]
+    assert max(tiles) <= bound
+
+
+def test_a_table_has_the_shares_of_every_context_that_leaves_blocks_more_than_one_chunk():
+    context, bins = 8192, 12
+    table = share_table(context, bins, 2, 1024, 6144, 128)
+    edges = chunk_edges(context)
+    sizes = [(high - low) * 1024 + 6144 for low, high in pairwise(edges)]
+    assert table.shape[0] == num_chunks(context) - bins
+    for active in range(bins + 1, num_chunks(context) + 1):
+        weights = [*sizes[: active - 1], sizes[active - 1] + 128 * 1024]
+        for block, share in enumerate(share_out(weights, bins, 2)):
+            for stream, chunks in enumerate(share):
+                found = table[active - bins - 1, block, :, stream].tolist()
+                assert found == chunks + [NO_MORE] * (len(found) - len(chunks))
+                assert found[-1] == NO_MORE
+
+
+def test_where_every_chunk_has_a_block_there_is_no_table():
+    assert share_table(1024, 16, 1, 1024, 6144, 0).numel() == 0
