@@ -61,18 +61,21 @@ def share_table(
         own_positions: that could be read while the rows' own, in the last chunk, are looked up.
 
     Returns:
-        int16 [chunks - bins, bins, passes, streams] on the CPU: the first of contexts of bins + 1
-        chunks. NO_MORE behind the chunks of a stream.
+        int16 [contexts, chunks + (streams - 1) * bins] on the CPU, from that of bins + 1 chunks on:
+        behind each chunk the one that its stream takes next, then the first chunk of each block's
+        second stream, and of more. NO_MORE where there is none. A first stream's first chunk is
+        the block's number from the last on.
     """
     edges = chunk_edges(max_context)
     sizes = [(high - low) * position_bytes + partial_bytes for low, high in pairwise(edges)]
-    tables: list[list[Share]] = []
-    for active in range(bins + 1, len(edges)):
+    chunks = len(sizes)
+    table = torch.full((chunks - bins, chunks + (streams - 1) * bins), NO_MORE, dtype=torch.int16)
+    for active, found in enumerate(table, bins + 1):
         last = sizes[active - 1] + own_positions * position_bytes
-        tables.append(share_out([*sizes[: active - 1], last], bins, streams))
-    passes = 1 + max((len(s) for table in tables for share in table for s in share), default=0)
-    padded = [
-        [[s + [NO_MORE] * (passes - len(s)) for s in share] for share in table] for table in tables
-    ]
-    found = torch.tensor(padded, dtype=torch.int16).view(len(tables), bins, streams, passes)
-    return found.transpose(2, 3).contiguous()
+        for block, share in enumerate(share_out([*sizes[: active - 1], last], bins, streams)):
+            for stream, taken in enumerate(share):
+                for chunk, following in pairwise(taken):
+                    found[chunk] = following
+                if stream > 0 and taken:
+                    found[chunks + (stream - 1) * bins + block] = taken[0]
+    return table

@@ -79,10 +79,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const int stream = warp / CREW, first = warp % M_TILES * 16, part = warp / M_TILES % TEAM;
   const Ring ring = ring_of(at, stream);
   const UnitRow q = query_row(at + Q_AT, first, lane);
-  int unit = 0, pass = 0;
+  int unit = 0;
 #pragma unroll 1
-  for (Chunk chunk = work.chunk(work.number(stream, 0)); chunk.number >= 0;
-       chunk = work.chunk(work.number(stream, ++pass))) {
+  for (Chunk chunk = work.chunk(work.first_of(p, stream)); chunk.number >= 0;
+       chunk = work.chunk(work.after(p, chunk.number))) {
     if (chunk.units() == 0) continue;
     Sums sums;
     sums.clear();

@@ -51,10 +51,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   // Where this warp's scores are: rows m0 * 16 on, positions n0 * 8 on.
   const int m0 = warp / SCORE_N * MT, column = warp % SCORE_N, n0 = column * NT;
   const UnitRow q = query_row(at + Q_AT, m0 * 16, lane);
-  int unit = 0, pass = 0;
+  int unit = 0;
 #pragma unroll 1
-  for (Chunk chunk = work.chunk(work.number(0, 0)); chunk.number >= 0;
-       chunk = work.chunk(work.number(0, ++pass))) {
+  for (Chunk chunk = work.chunk(work.first_of(p, 0)); chunk.number >= 0;
+       chunk = work.chunk(work.after(p, chunk.number))) {
     if (chunk.units() == 0) continue;
     Sums sums;
     sums.clear();

@@ -50,7 +50,6 @@ class VerifyArguments(ctypes.Structure):
         ("row_groups", ctypes.c_int),
         ("bins", ctypes.c_int),
         ("chunks", ctypes.c_int),
-        ("passes", ctypes.c_int),
         ("own_slots", ctypes.c_int),
         ("factor", ctypes.c_float),
     ]
@@ -119,8 +118,8 @@ def launch(
             None if scales is None else scales.keys.data_ptr(),
             None if scales is None else scales.values.data_ptr(),
             sums, tops, weights, plan.shares.data_ptr(), q.stride(0), rows, heads, groups,
-            plan.row_groups.rows, plan.row_groups.number, plan.bins, plan.chunks,
-            plan.shares.shape[2], own_slots, HEAD_DIM**-0.5 * math.log2(math.e),
+            plan.row_groups.rows, plan.row_groups.number, plan.bins, plan.chunks, own_slots,
+            HEAD_DIM**-0.5 * math.log2(math.e),
         ),
         *key_maps, *value_maps,
     )  # fmt: skip

@@ -65,8 +65,8 @@ struct Problem {
   float* sums;                // [chunks, T * H, D]: of values, weighted, in quads (partials.cuh)
   float* tops;                // [chunks, T * H]: largest score, times `factor`
   float* weights;             // [chunks, T * H]: sum of weights
-  const short* shares;        // [chunks - bins, bins, passes, STREAMS], by shares.py
-  int q_stride, rows, heads, groups, group_rows, row_groups, bins, chunks, passes;
+  const short* shares;        // what a block takes after each chunk, by shares.py
+  int q_stride, rows, heads, groups, group_rows, row_groups, bins, chunks;
   int own_slots;  // of a fill of own rows: eights of them
   float factor;  // D^-0.5 log2 e
 };

@@ -124,7 +124,7 @@ class VerifyTile:
     def own_positions(self) -> int:
         """Positions that a block reads while it looks up own rows, beyond those of their tile.
 
-        Many where two warps of each quarter of a multiprocessor do alone what else four do together.
+        Many where two warps in each quarter of a multiprocessor do alone what four do together.
         """
         return 2 * TILE if self.wide and self.m_tiles > 4 else 0
 

@@ -40,17 +40,20 @@ struct Work {
   int start, last;        // committed positions; the last position of a row of the block
   int bin, bins, active;  // this block among those of its rows; chunks of the context
   int first;              // of a chunk's partial results, that of the block's first row and head
-  const short* share;     // [passes, STREAMS]: chunks of this block's streams, and -1 behind them
+  int shares;             // where those of contexts of so many chunks begin
 
   // Where the partial result of a row of the matrix unit lies.
   __device__ __forceinline__ int place(const Problem& p, int chunk, int matrix_row) const {
     return chunk * p.rows * p.heads + first + matrix_row / SHARE * p.heads + matrix_row % SHARE;
   }
 
-  // The chunk that a stream takes in its pass, counted from 0; -1: no more.
-  __device__ __forceinline__ int number(int stream, int pass) const {
-    if (stream == 0 && pass == 0) return active > bin ? active - 1 - bin : -1;
-    return active > bins ? share[pass * STREAMS + stream] : -1;
+  // The number of a stream's first chunk, and of what it takes after a chunk; -1: no more.
+  __device__ __forceinline__ int first_of(const Problem& p, int stream) const {
+    if (stream == 0) return active > bin ? active - 1 - bin : -1;
+    return active > bins ? p.shares[shares + p.chunks + (stream - 1) * bins + bin] : -1;
+  }
+  __device__ __forceinline__ int after(const Problem& p, int number) const {
+    return active > bins ? p.shares[shares + number] : -1;
   }
 
   __device__ __forceinline__ Chunk chunk(int number) const {
@@ -68,5 +71,5 @@ __device__ __forceinline__ Work work_of(const Problem& p) {
   const int bin = static_cast<int>(blockIdx.x) / (p.row_groups * p.groups);
   const Rows rows = rows_of(p);
   return {start, start - 1, bin, p.bins, active, rows.row0 * p.heads + rows.group * SHARE,
-          p.shares + ((active - 1 - p.bins) * p.bins + bin) * p.passes * STREAMS};
+          (active - 1 - p.bins) * (p.chunks + (STREAMS - 1) * p.bins)};
 }

@@ -56,19 +56,26 @@ def test_blocks_of_a_large_gpu_have_few_tiles_more_than_the_mean(context, bound)
     assert max(tiles) <= bound
 
 
-def test_a_table_has_the_shares_of_every_context_that_leaves_blocks_more_than_one_chunk():
+@pytest.mark.parametrize("streams", [1, 2])
+def test_a_table_leads_every_stream_through_its_share(streams):
     context, bins = 8192, 12
-    table = share_table(context, bins, 2, 1024, 6144, 128)
+    chunks = num_chunks(context)
+    table = share_table(context, bins, streams, 1024, 6144, 128)
     edges = chunk_edges(context)
     sizes = [(high - low) * 1024 + 6144 for low, high in pairwise(edges)]
-    assert table.shape[0] == num_chunks(context) - bins
-    for active in range(bins + 1, num_chunks(context) + 1):
+    assert table.shape == (chunks - bins, chunks + (streams - 1) * bins)
+    for active, found in enumerate(table.tolist(), bins + 1):
         weights = [*sizes[: active - 1], sizes[active - 1] + 128 * 1024]
-        for block, share in enumerate(share_out(weights, bins, 2)):
-            for stream, chunks in enumerate(share):
-                found = table[active - bins - 1, block, :, stream].tolist()
-                assert found == chunks + [NO_MORE] * (len(found) - len(chunks))
-                assert found[-1] == NO_MORE
+        for block, share in enumerate(share_out(weights, bins, streams)):
+            for stream, taken in enumerate(share):
+                first = (
+                    found[chunks + (stream - 1) * bins + block] if stream else active - 1 - block
+                )
+                walked = []
+                while first != NO_MORE:
+                    walked.append(first)
+                    first = found[first]
+                assert walked == taken
 
 
 def test_where_every_chunk_has_a_block_there_is_no_table():

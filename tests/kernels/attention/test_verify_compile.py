@@ -106,8 +106,9 @@ def test_what_is_under_way_of_a_long_context_fills_no_ring_and_takes_all_of_the_
 def test_nothing_is_spilled_and_the_registers_are_there(facts):
     for (capability, share, tile), found in facts.items():
         assert found.usage["LOCAL"] == 0, (capability, share, tile)
-        # sm_121 passes a tensor map's address through 8 bytes of stack
-        most = 8 if capability == 121 else 0
+        # sm_121 passes a tensor map's address through 8 bytes of stack, and leaves one number there
+        # from the start of a chunk to its end
+        most = 16 if capability == 121 else 0
         assert found.usage["STACK"] <= most, (capability, share, tile)
         warps = -(-tile.threads // 128) * 4  # a block's warps are counted in fours
         of_a_thread = -(-found.usage["REG"] // 8) * 8
