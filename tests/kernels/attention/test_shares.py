@@ -1,11 +1,17 @@
 """Every chunk of a context is computed once, by blocks that have about alike to move."""
 
+import ctypes
+import re
+import shutil
+import subprocess
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kernels import attention
 from kernels.attention.chunks import chunk_edges, num_chunks
 from kernels.attention.shares import NO_MORE, share_out, share_table
 
@@ -80,3 +86,56 @@ def test_a_table_leads_every_stream_through_its_share(streams):
 
 def test_where_every_chunk_has_a_block_there_is_no_table():
     assert share_table(1024, 16, 1, 1024, 6144, 0).numel() == 0
+
+
+@pytest.fixture(scope="module")
+def walk(tmp_path_factory):
+    """What the blocks of verify_work.cuh take of a context, on the host: two streams a block."""
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no host compiler: what blocks take is seen on a GPU alone")
+    folder, sources = tmp_path_factory.mktemp("work"), Path(attention.__file__).parent
+    text = (sources / "chunks.cuh").read_text() + (sources / "verify_work.cuh").read_text()
+    text = re.sub(r"#(pragma once|include .*)", "", text).replace("__forceinline__", "inline")
+    text = f"""
+#include <algorithm>
+#define __device__
+using std::max; using std::min;
+constexpr int FILLS = 2, SHARE = 6, STREAMS = 2;
+struct {{ unsigned x; }} blockIdx;
+struct Problem {{
+  const int *start, *depths;
+  const short* shares;
+  int rows, heads, groups, group_rows, row_groups, bins, chunks;
+}};
+{text}
+extern "C" int walk(int start, int rows, int bins, int chunks, const short* shares, int* taken) {{
+  const Problem p = {{&start, nullptr, shares, rows, 6, 1, rows, 1, bins, chunks}};
+  int count = 0;
+  for (blockIdx.x = 0; blockIdx.x < bins; ++blockIdx.x) {{
+    const Work work = work_of(p);
+    for (int stream = 0; stream < STREAMS; ++stream)
+      for (Chunk chunk = work.chunk(work.first_of(p, stream)); chunk.number >= 0;
+           chunk = work.chunk(work.after(p, chunk.number)))
+        taken[count++] = chunk.number;
+  }}
+  return count;
+}}
+"""
+    (folder / "work.cpp").write_text(text)
+    library = folder / "work.so"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", str(library), str(folder / "work.cpp")], check=True
+    )
+    return ctypes.CDLL(str(library)).walk
+
+
+@pytest.mark.parametrize("start", [0, 63, 64, 1023, 2047, 4000, 8191, 20_000, 32_752])
+@pytest.mark.parametrize("bins", [3, 16, 33])
+def test_blocks_of_the_device_take_every_chunk_of_a_context_once(walk, start, bins):
+    context, rows = 32_768, 16
+    chunks = num_chunks(context)
+    table = share_table(context, bins, 2, 1024, 6144, 128)
+    taken = (ctypes.c_int * (2 * chunks))()
+    count = walk(start, rows, bins, chunks, ctypes.c_void_p(table.data_ptr()), taken)
+    assert sorted(taken[:count]) == list(range(num_chunks(start + rows)))
