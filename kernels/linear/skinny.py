@@ -51,8 +51,8 @@ def skinny_linear(
             start early (programmatic dependent launch). Changes no bit. The weight is read before
             that kernel ends, so it must not be what writes the weight.
         operands: x as `Operands`, in the `order_of` the weight, written by who wrote x: nothing
-            is left to convert. They are read by launches that keep activations in shared memory;
-            change no bit.
+            is left to convert. They are not read by launches that leave activations in global
+            memory; change no bit.
         ready: places for a pair's results as `Operands`, in the order of the product behind;
             written with them.
         out: bf16 or fp32 [T, N] to write into, or bf16 [T, N/2] of a pair. None allocates bf16.
@@ -202,7 +202,7 @@ def takes_operands(weight: Weight, tiles: SkinnyTiles, num_rows: int) -> bool:
     """Say whether the product of so many rows reads operands, where it is given any."""
     if order_of(weight) is None or num_rows > MAX_ROWS:
         return False
-    return all(tile.source == "shared" for _, tile in tiles.launches(num_rows))
+    return all(tile.source != "global" for _, tile in tiles.launches(num_rows))
 
 
 def _expect_ready(name: str, out: torch.Tensor, ready: Operands, *, paired: bool) -> None:

@@ -5,9 +5,9 @@
 // warpgroup, and activations stream past beside the weights. So a block holds no more of them than of the
 // weights, and everything of it that waits for memory is in one ring.
 //
-// A block's warps: CREW warpgroups that multiply, a tile of 16 outputs a warp; a warp for each 8 rows that
-// brings activations, of which the first asks the copy engine for weights too. They meet at the slots of the
-// ring alone.
+// A block's warps: CREW warpgroups that multiply, a tile of 16 outputs a warp; four that bring
+// activations, 8 rows a warp, of which the first asks the copy engine for weights too. They meet at the slots
+// of the ring alone.
 // The SPLITS blocks of a cluster share the slices of K. A warpgroup walks its block's slices one after the
 // other and keeps the sums of a binary tree as it goes.
 
@@ -18,7 +18,7 @@
 #include "skinny_wgmma.cuh"
 
 constexpr int MULTIPLIERS = 4 * CREW;  // warps
-constexpr int ALL_WARPS = MULTIPLIERS + ROW_BLOCKS;
+constexpr int ALL_WARPS = MULTIPLIERS + 4;
 constexpr int SLOT_BYTES = STAGE_BYTES + X_BYTES;
 constexpr int LEVELS = WARPS >= 8 ? 2 : WARPS >= 4 ? 1 : 0;  // of the tree, beside one in registers
 constexpr int KEPT_BYTES = 4 * ROW_BLOCKS * BLOCK_FLOATS;    // of a warp and level
@@ -32,10 +32,10 @@ struct Places {
   __device__ __forceinline__ float* scales() const { return unscale() + WARPS * 32; }
   __device__ __forceinline__ float4* kept(int warp, int level) const {
     unsigned char* const all = reinterpret_cast<unsigned char*>(scales() + aligned(TILES * 64) / 4);
-    return reinterpret_cast<float4*>(all + (warp * (LEVELS > 0 ? LEVELS : 1) + level) * KEPT_BYTES);
+    return reinterpret_cast<float4*>(all + (warp * LEVELS + level) * KEPT_BYTES);
   }
   __device__ __forceinline__ unsigned char* ring() const {
-    return reinterpret_cast<unsigned char*>(kept(SPLITS == 1 || LEVELS > 0 ? MULTIPLIERS : 0, 0));
+    return reinterpret_cast<unsigned char*>(kept(MULTIPLIERS, 0));
   }
   __device__ __forceinline__ float* exchange() const { return reinterpret_cast<float*>(ring()); }
 };
@@ -167,7 +167,7 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
       slots.advance(at);
     }
     if constexpr (OVERLAP) wait_for_predecessor();
-    bring_x(p, slots, fetch, places.unscale(), rank, index - MULTIPLIERS, lane);
+    if (index - MULTIPLIERS < ROW_BLOCKS) bring_x(p, slots, fetch, places.unscale(), rank, index - MULTIPLIERS, lane);
     if constexpr (SPLITS > 1) wait_for_cluster();
     return;
   }
