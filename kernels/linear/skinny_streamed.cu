@@ -187,6 +187,7 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
   const int read = min(tile, max(count - 1, 0));  // who has none goes along
   auto at = slots.first();
   float sum[SUMS] = {}, before[SUMS];
+  BatchWeights weights[2] = {};
 #pragma unroll 1
   for (int slice = 0; slice < WARPS; ++slice) {
     const int begin = (rank * WARPS + slice) * p.steps / SLICES, end = (rank * WARPS + slice + 1) * p.steps / SLICES;
@@ -197,13 +198,14 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
       slots.wait_filled(at);
       Codes c;
       load_codes(c, at.at + lane * 16, read, lane);
-      multiply_step(sum, c, describe_x(at.at + STAGE_BYTES), step == begin, [&]() {
+      multiply_step(sum, weights, c, describe_x(at.at + STAGE_BYTES), step == begin, [&]() {
         arrive_by_one(used, step > begin);
       });
       used = at.filled + 8 * STAGES;
       slots.advance(at);
     }
     wait_for_batches<0>();
+    pin(weights[1]);
     pin(sum);
     if (begin < end) {
       if (elected()) arrive(used);

@@ -33,6 +33,14 @@ __device__ __forceinline__ void pin(float (&v)[NUM]) {
   for (int i = 0; i < NUM; ++i) asm volatile("" : "+f"(v[i])::"memory");
 }
 
+using BatchWeights = unsigned[2][4];  // of two instructions
+
+__device__ __forceinline__ void pin(BatchWeights& a) {
+#pragma unroll
+  for (int k = 0; k < 2; ++k)
+    asm volatile("" : "+r"(a[k][0]), "+r"(a[k][1]), "+r"(a[k][2]), "+r"(a[k][3])::"memory");
+}
+
 __device__ __forceinline__ void pin(uint4& v) {
   asm volatile("" : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)::"memory");
 }
@@ -64,12 +72,11 @@ __device__ __forceinline__ void multiply_rows(float (&d)[SUMS], const unsigned (
 #endif
 }
 
-// Decode and multiply one step of a warp's tile. On return the last batch may be under way, its weights in
-// registers that the next step's first batch does not touch; `before` is told when the step before is done.
+// Decode and multiply one step of a warp's tile. On return the last batch may be under way: its weights, in `a`,
+// must be kept for the next step. `before` is told when the step before is done.
 template <class Before>
-__device__ __forceinline__ void multiply_step(float (&sum)[SUMS], Codes& c, unsigned long long x, bool first,
-                                              Before before) {
-  unsigned a[2][2][4];
+__device__ __forceinline__ void multiply_step(float (&sum)[SUMS], BatchWeights (&a)[2], Codes& c, unsigned long long x,
+                                              bool first, Before before) {
 #pragma unroll
   for (int v = 0; v < BATCHES; ++v) {
     unsigned upper[4], lower[4];
@@ -88,6 +95,7 @@ __device__ __forceinline__ void multiply_step(float (&sum)[SUMS], Codes& c, unsi
       multiply_rows(sum, a[v % 2][k], x + (2 * v + k) * (OPERAND_BYTES / 16), v > 0 || k > 0 || !first);
     end_batch();
     wait_for_batches<1>();
+    pin(a[(v + 1) % 2]);  // free from here on, not before: the compiler loses sight of it where a loop turns
     if (v == 0) before();
 #pragma unroll
     for (int i = 0; i < CHUNKS; ++i) {
