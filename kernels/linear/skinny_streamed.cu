@@ -19,6 +19,8 @@
 
 constexpr int MULTIPLIERS = 4 * CREW;  // warps
 constexpr int ALL_WARPS = MULTIPLIERS + 4;
+constexpr int REGISTERS = 65536 / (128 * (CREW + 1)) / 8 * 8;  // of a thread at the start
+constexpr int FEW_REGISTERS = 40, MANY_REGISTERS = (REGISTERS * (CREW + 1) - FEW_REGISTERS) / CREW / 8 * 8;
 constexpr int SLOT_BYTES = STAGE_BYTES + X_BYTES;
 constexpr int LEVELS = WARPS >= 8 ? 2 : WARPS >= 4 ? 1 : 0;  // of the tree, beside one in registers
 constexpr int KEPT_BYTES = 4 * ROW_BLOCKS * BLOCK_FLOATS;    // of a warp and level
@@ -65,21 +67,25 @@ struct Slots {
   }
 };
 
-// Ask for one step of `count` tiles: boxes of four, and the rest one by one.
+// Say that a barrier's phase does not end before so many bytes have come; who arrives is another matter.
+__device__ __forceinline__ void expect_more(unsigned barrier, int bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
+}
+
+// Ask for one warp's share of a step of `count` tiles: boxes of four, and the rest one by one, are dealt out
+// to the four warps that bring.
 __device__ __forceinline__ void fetch_step(const TensorMap& codes, const TensorMap& runs, const TensorMap& tile_codes,
-                                           const TensorMap& tile_runs, int first, int count, int step,
+                                           const TensorMap& tile_runs, int first, int count, int step, int share,
                                            const Slots::At& slot) {
-  expect_bytes(slot.filled, count * (TILE_BYTES + RUN_BYTES));
-  int tile = 0;
+  const int fours = count / 4, boxes = fours + count % 4;
 #pragma unroll 1
-  for (; tile + 4 <= count; tile += 4) {
-    copy_box(slot.at + tile * 1024, codes, step * STEP_BYTES, (first + tile) * 16, slot.filled);
-    copy_box(slot.at + CODES_BYTES + tile * RUN_BYTES, runs, step * RUN_BYTES, first + tile, slot.filled);
-  }
-#pragma unroll 1
-  for (; tile < count; ++tile) {
-    copy_box(slot.at + tile * 1024, tile_codes, step * STEP_BYTES, (first + tile) * 16, slot.filled);
-    copy_box(slot.at + CODES_BYTES + tile * RUN_BYTES, tile_runs, step * RUN_BYTES, first + tile, slot.filled);
+  for (int box = share; box < boxes; box += 4) {
+    const bool four = box < fours;
+    const int tile = four ? box * 4 : fours * 4 + box - fours;
+    expect_more(slot.filled, (four ? 4 : 1) * (TILE_BYTES + RUN_BYTES));
+    copy_box(slot.at + tile * 1024, four ? codes : tile_codes, step * STEP_BYTES, (first + tile) * 16, slot.filled);
+    copy_box(slot.at + CODES_BYTES + tile * RUN_BYTES, four ? runs : tile_runs, step * RUN_BYTES, first + tile,
+             slot.filled);
   }
 }
 
@@ -120,6 +126,19 @@ __device__ __forceinline__ float4 sum_of_ranks(const float* parts, int lane) {
   return output >> 2 & 1 ? make_float4(sum.z, sum.w, sum.x, sum.y) : sum;
 }
 
+// What a warp does that has no rows to bring.
+template <class Fetch>
+__device__ __forceinline__ void bring_weights(const Slots& slots, Fetch fetch, int from, int to) {
+  auto at = slots.first();
+#pragma unroll 1
+  for (int step = from; step < to; ++step) {
+    slots.wait_empty(at);
+    if (at.again) fetch(at, step);
+    if (elected()) arrive(at.filled);
+    slots.advance(at);
+  }
+}
+
 // Launch: clusters of SPLITS blocks, p.teams of them, of 32 ALL_WARPS threads. A box of `codes` and
 // `runs` is four tiles, of `tile_codes` and `tile_runs` one.
 extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
@@ -140,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
   if (index == MULTIPLIERS) {
     if (elected()) {
       for (int i = 0; i < STAGES; ++i) {
-        set_up_barrier(slots.barriers + 8 * i, 1 + ROW_BLOCKS);  // weights, and each 8 rows
+        set_up_barrier(slots.barriers + 8 * i, 4);
         set_up_barrier(slots.barriers + 8 * (STAGES + i), MULTIPLIERS);
       }
       set_up_barrier(exchanged, 1);
@@ -156,9 +175,12 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
   if constexpr (SPLITS > 1) arrive_at_cluster();
 
   if (index >= MULTIPLIERS) {
-    const bool fetches = index == MULTIPLIERS;
+#ifdef MOVED_REGISTERS
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(FEW_REGISTERS));
+#endif
+    const int share = index - MULTIPLIERS;
     auto fetch = [&](const Slots::At& at, int step) {
-      if (fetches && step < to && elected()) fetch_step(codes, runs, tile_codes, tile_runs, first, count, step, at);
+      if (step < to && elected()) fetch_step(codes, runs, tile_codes, tile_runs, first, count, step, share, at);
     };
     auto at = slots.first();
 #pragma unroll 1
@@ -167,11 +189,18 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
       slots.advance(at);
     }
     if constexpr (OVERLAP) wait_for_predecessor();
-    if (index - MULTIPLIERS < ROW_BLOCKS) bring_x(p, slots, fetch, places.unscale(), rank, index - MULTIPLIERS, lane);
+    if (share < ROW_BLOCKS) {
+      bring_x(p, slots, fetch, places.unscale(), rank, share, lane);
+    } else {
+      bring_weights(slots, fetch, from, to);
+    }
     if constexpr (SPLITS > 1) wait_for_cluster();
     return;
   }
 
+#ifdef MOVED_REGISTERS
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(MANY_REGISTERS));
+#endif
   if constexpr (ROW_SCALED) {
     for (int i = threadIdx.x; i < count * 16; i += MULTIPLIERS * 32)
       places.scales()[i] = first * 16 + i < p.n ? p.row_scales[first * 16 + i] : 0.0f;

@@ -1,19 +1,20 @@
 // Bring activations step by step, as wgmma reads them, while weights stream past.
 #pragma once
 
+#include "skinny_operands.cuh"
 #include "skinny_wgmma.cuh"
 
-constexpr int AHEAD = CREW > 5 ? 1 : 3;  // steps whose loads are under way; as registers allow
+constexpr int AHEAD = PREPARED ? 1 : 2;  // steps of rows whose loads are under way
 
 // One vector of 8 rows: word by word matrices of 8 rows x 4 lanes.
 __device__ __forceinline__ void store_words(unsigned at, uint4 v) {
   asm volatile("st.shared.u32 [%0], %1;" :: "r"(at), "r"(v.x) : "memory");
   asm volatile("st.shared.u32 [%0], %1;" :: "r"(at + 128), "r"(v.y) : "memory");
-  asm volatile("st.shared.u32 [%0], %1;" :: "r"(at + OPERAND_BYTES), "r"(v.z) : "memory");
-  asm volatile("st.shared.u32 [%0], %1;" :: "r"(at + OPERAND_BYTES + 128), "r"(v.w) : "memory");
+  asm volatile("st.shared.u32 [%0], %1;" :: "r"(at + 256), "r"(v.z) : "memory");
+  asm volatile("st.shared.u32 [%0], %1;" :: "r"(at + 384), "r"(v.w) : "memory");
 }
 
-// What a warp reads of 8 rows: operands that the kernel before has written, or the rows.
+// What a warp reads of 8 rows.
 struct RowBlock {
   const Problem& p;
   int block, lane;
@@ -22,22 +23,23 @@ struct RowBlock {
     return load_x(p, block * 8 + (lane >> 2), step, v, lane & 3);
   }
 
-  __device__ __forceinline__ uint4 load(int step, int v) const {
-    if constexpr (PREPARED) return p.operands[(static_cast<size_t>(block) * p.steps + step) * STEP_VECTORS + v * 32 + lane];
-    return row(step, v);
+  __device__ __forceinline__ const uint4* operands(int step) const {
+    return p.operands + static_cast<size_t>(block * p.steps + step) * STEP_VECTORS;
+  }
+
+  // The largest magnitudes, two by two, of four steps of a slice.
+  __device__ __forceinline__ unsigned largest_of_steps(int first, int end) const {
+    const int own = block * 8 + (lane >> 2), step = first + (lane & 3), even = 2 * own * p.steps + step;
+    if (own >= p.rows || step >= end) return 0;
+    return largest(largest(0, p.largest[even]), p.largest[even + p.steps]);
   }
 
   // The factor of this lane's row in a slice.
   __device__ __forceinline__ float factor(int begin, int end) const {
-    const int own = block * 8 + (lane >> 2), t = lane & 3;
     unsigned most = 0;
     if constexpr (PREPARED) {
-#pragma unroll
-      for (int i = 0; i < LONGEST; i += 4) {
-        const int step = begin + i + t;
-        const int even = 2 * own * p.steps + step, odd = even + p.steps;
-        if (own < p.rows && step < end) most = largest(largest(most, p.largest[even]), p.largest[odd]);
-      }
+#pragma unroll 2
+      for (int step = begin; step < end; step += 4) most = __vmaxu2(most, largest_of_steps(step, end));
     } else {
 #pragma unroll 2
       for (int step = begin; step < end; ++step) {
@@ -49,20 +51,24 @@ struct RowBlock {
   }
 };
 
-// What a warp that brings 8 rows does. `slots` say where a step goes and when it may; `fetch` asks for its
-// weights as well, where a slot has been emptied.
+// What a warp that brings 8 rows does: `slots` say where a step goes and when it may, `fetch` asks for the
+// warp's share of the weights of a slot that has been emptied. Where x comes as operands and no row of the 8
+// needs a factor in a slice, the copy engine brings them; else the rows are converted.
 template <class Slots, class Fetch>
 __device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fetch fetch, float* unscale, int rank,
                                         int block, int lane) {
   const RowBlock rows = {p, block, lane};
   const int first = rank * WARPS * p.steps / SLICES, last = (rank + 1) * WARPS * p.steps / SLICES;
+  auto slice_end = [&](int slice) { return (rank * WARPS + slice + 1) * p.steps / SLICES; };
   uint4 waiting[AHEAD][4];
+  if constexpr (!PREPARED) {
 #pragma unroll
-  for (int d = 0; d < AHEAD; ++d)
-    for (int v = 0; v < 4; ++v) waiting[d][v] = first + d < last ? rows.load(first + d, v) : make_uint4(0, 0, 0, 0);
+    for (int d = 0; d < AHEAD; ++d)
+      for (int v = 0; v < 4; ++v) waiting[d][v] = first + d < last ? rows.row(first + d, v) : make_uint4(0, 0, 0, 0);
+  }
   int slice = 0, next = first;
   float factor = 1.0f;
-  bool other = false;  // a row's factor is not 1
+  bool converts = false;
   auto at = slots.first();
 #pragma unroll 1
   for (int base = first; base < last; base += AHEAD) {
@@ -73,28 +79,34 @@ __device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fe
       slots.wait_empty(at);
       if (at.again) fetch(at, step);
       while (step == next) {  // slices may be empty
-        next = (rank * WARPS + slice + 1) * p.steps / SLICES;
+        next = slice_end(slice);
         factor = rows.factor(step, next);
-        other = __any_sync(~0u, factor != 1.0f);
+        converts = !PREPARED || __any_sync(~0u, factor != 1.0f);
         if ((lane & 3) == 0)
           unscale[(slice * ROW_BLOCKS + block) * 8 + (lane >> 2)] = (FORMAT == NVFP4 ? SUM_FACTOR : 1.0f) / factor;
         ++slice;
       }
-      const unsigned to = at.at + STAGE_BYTES + block * 256 + lane * 4;
+      const unsigned to = at.at + STAGE_BYTES + block * X_BLOCK_BYTES;
+      if (converts) {
 #pragma unroll
-      for (int v = 0; v < 4; ++v) {
-        uint4 x = waiting[d][v];
-        if (!PREPARED) x = operand(x, factor);
-        else if (other) x = operand(rows.row(step, v), factor);
-        store_words(to + 2 * v * OPERAND_BYTES, x);
+        for (int v = 0; v < 4; ++v)
+          store_words(to + v * 512 + lane * 4, operand(PREPARED ? rows.row(step, v) : waiting[d][v], factor));
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncwarp();
+        if (elected()) arrive(at.filled);
+      } else {
+        __syncwarp();
+        if (elected()) {
+          expect_bytes(at.filled, X_BLOCK_BYTES);
+          copy_bytes(to, rows.operands(step), X_BLOCK_BYTES, at.filled);
+        }
       }
-      asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-      __syncwarp();
-      if (elected()) arrive(at.filled);
       slots.advance(at);
+      if constexpr (!PREPARED) {
 #pragma unroll
-      for (int v = 0; v < 4; ++v)
-        if (step + AHEAD < last) waiting[d][v] = rows.load(step + AHEAD, v);
+        for (int v = 0; v < 4; ++v)
+          if (step + AHEAD < last) waiting[d][v] = rows.row(step + AHEAD, v);
+      }
     }
   }
 }
