@@ -6,6 +6,7 @@ graphs.
 
 import ctypes
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -46,16 +47,18 @@ class TensorMap:
 
 
 def byte_map(
-    address: int, num_rows: int, row_bytes: int, box_rows: int, box_bytes: int
+    address: int, sizes: Sequence[int], strides: Sequence[int], box: Sequence[int]
 ) -> TensorMap:
-    """Describe rows of bytes; a box that leaves the matrix reads zeros there.
+    """Describe bytes in up to five dimensions; a box that leaves them reads zeros there.
 
     Args:
         address: first byte, 16-byte aligned.
-        num_rows: rows of the matrix.
-        row_bytes: bytes of a row and from row to row, a multiple of 16.
-        box_rows: rows of one copy, at most 256.
-        box_bytes: bytes of a row in one copy, a multiple of 16 and at most 256.
+        sizes: bytes of the innermost dimension, whose bytes lie side by side, then places of each
+            further one.
+        strides: bytes from place to place of each dimension but the innermost, multiples of 16.
+            Dimensions may lie within each other.
+        box: places of each dimension in one copy, at most 256; innermost a multiple of 16. They
+            come to lie without gaps, in the same order.
 
     Raises:
         RuntimeError: the driver refuses, because a number is not as described; names its error.
@@ -64,12 +67,12 @@ def byte_map(
     wide, narrow = driver.cuuint64_t, driver.cuuint32_t
     error, described = driver.cuTensorMapEncodeTiled(
         driver.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_UINT8,
-        2,
+        len(sizes),
         address,
-        [wide(row_bytes), wide(num_rows)],
-        [wide(row_bytes)],
-        [narrow(box_bytes), narrow(box_rows)],
-        [narrow(1), narrow(1)],
+        [wide(one) for one in sizes],
+        [wide(one) for one in strides],
+        [narrow(one) for one in box],
+        [narrow(1)] * len(sizes),
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_NONE,
         driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,

@@ -28,9 +28,10 @@
 // Launch: p.teams / CREW clusters of SPLITS blocks of THREADS threads, each with the dynamic shared
 // memory that `shared_bytes` of tile.py counts. A team computes tiles first to last - 1.
 //
-// codes  the weight's rows as bytes, [N, Kp x bits / 8]; a box is 64 bytes of 16 x TILES / PAIR rows
-// runs   NVFP4: scale runs as bytes, [ceil(N / 16), Kp]; a box is one run of TILES / PAIR tiles.
-//        Other formats pass any map, which is never read.
+// codes  the weight's rows as bytes, [halves of a pair, pieces of 64, N, 64]; a box is a step of
+//        16 x TILES / PAIR rows, of both halves
+// runs   NVFP4: scale runs as bytes, [halves of a pair, tiles, Kp]; a box is one run of TILES / PAIR
+//        tiles, of both halves. Other formats pass any map, which is never read.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     skinny(const __grid_constant__ Problem p, const __grid_constant__ TensorMap codes,
            const __grid_constant__ TensorMap runs) {
@@ -70,25 +71,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   __syncwarp();
   if constexpr (SPLITS > 1) arrive_at_cluster();
 
-  // The stage to fill and the one to use, addresses all along: arithmetic here costs time in every step.
-  Cursor next = {first, begin};
-  Slot into = {ring, filled}, use = {ring, filled};
-  auto fetch = [&]() {
-    if (next.tile < last && begin < end) {
-      if (elected()) fetch_stage(p, codes, runs, next, into);
+  // The stage to use and the one before it, which is filled anew meanwhile; addresses all along, because
+  // arithmetic here costs time in every step.
+  Cursor next = {first / PAIR, begin};
+  Slot use = {ring, filled}, into = {ring + (STAGES - 1) * STAGE_BYTES, filled + (STAGES - 1) * 8};
+  auto fetch = [&](const Slot& into) {
+    if (next.tile < last / PAIR && begin < end) {
+      if (elected()) fetch_stage(codes, runs, next, into);
       if (++next.step == end) {
         next.step = begin;
-        next.tile += TILES;
+        next.tile += TILES / PAIR;
       }
     }
-    into.advance(ring, filled);
   };
 #pragma unroll
-  for (int i = 0; i < STAGES - 1; ++i) fetch();
+  for (int i = 0; i < STAGES - 1; ++i) fetch({ring + i * STAGE_BYTES, filled + i * 8});
   if constexpr (ROW_SCALED) {
     for (int i = warp * 32 + lane; i < (last - first) * 16; i += WARPS * 32) {
       const int n = weight_tile(p, first + i / 16) * 16 + i % 16;
-      team.scales[i] = n < p.n ? p.row_scales[n] : 0.0f;
+      if (n < p.n) copy_float(team.scales + i, p.row_scales + n);
+      else team.scales[i] = 0.0f;
     }
   }
   if constexpr (FORMAT == FP8_BLOCK) {
@@ -96,8 +98,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (int i = lane; i < PAIR * scale_rows * steps; i += 32) {
       const int half = i / (scale_rows * steps), within = i / steps % scale_rows;
       const int row = min(weight_tile(p, first + half) / 8 + within, (p.n - 1) / 128);
-      block_scales[i / steps * LONGEST + i % steps] =
-          reinterpret_cast<const float*>(p.scales)[row * p.steps + begin + i % steps];
+      copy_float(block_scales + i / steps * LONGEST + i % steps,
+                 reinterpret_cast<const float*>(p.scales) + row * p.steps + begin + i % steps);
     }
   }
   if (member == 0) {
@@ -114,9 +116,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll
     for (int r = 0; r < ROW_BLOCKS; ++r) unscale[r * 8 + g] = (FORMAT == NVFP4 ? SUM_FACTOR : 1.0f) / factor[r];
   }
+  if constexpr (ROW_SCALED || FORMAT == FP8_BLOCK) wait_for_floats();
   meet_workers();
   if constexpr (SPLITS > 1) wait_for_cluster();  // all have started, so all can be sent to
 
+  const LaneBytes bytes(lane);
   int phase = 0, group = 0;
 #pragma unroll 1
   for (int base = first; base < last; base += TILES, ++group) {
@@ -126,12 +130,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       for (int r = 0; r < ROW_BLOCKS; ++r)
         for (int i = 0; i < 4; ++i) sum[j][r][i] = 0.0f;
 
+    const uint4* lane_x = shared_x + lane;
 #pragma unroll 1
     for (int step = begin; step < end; ++step) {
       __syncwarp();  // all lanes have read the stage before this one, which is filled anew
-      fetch();
+      fetch(into);
       wait(use.barrier, phase);
-      const unsigned at = use.at + lane * 16;
       float block_scale[TILES];
       if constexpr (FORMAT == FP8_BLOCK) {
 #pragma unroll
@@ -141,10 +145,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
           block_scale[j] = block_scales[(half * scale_rows + within) * LONGEST + step - begin];
         }
       }
-      const Activations x = {p, shared_x + (step - begin) * STEP_VECTORS, step, factor};
+      const Activations x = {p, lane_x, step, lane, factor};
 #pragma unroll
-      for (int j = 0; j + 1 < TILES; j += 2) accumulate<2>(sum, at, j, block_scale, lane, x);
-      if constexpr (TILES % 2 == 1) accumulate<1>(sum, at, TILES - 1, block_scale, lane, x);
+      for (int j = 0; j + 1 < TILES; j += 2) accumulate<2>(sum, use.at, j, block_scale, bytes, x);
+      if constexpr (TILES % 2 == 1) accumulate<1>(sum, use.at, TILES - 1, block_scale, bytes, x);
+      lane_x += STEP_VECTORS;
+      into = use;
       phase ^= use.advance(ring, filled);
     }
 

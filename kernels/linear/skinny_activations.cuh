@@ -107,13 +107,13 @@ __device__ __forceinline__ void prepare_x(const Problem& p, uint4* shared_x, uns
 // The activations of one step.
 struct Activations {
   const Problem& p;
-  const uint4* shared_x;
-  int step;
+  const uint4* lane_x;  // of this lane in the first block of rows
+  int step, lane;
   const float (&factor)[ROW_BLOCKS];
 
   // B operands of two instructions: eight inputs of row g of a block of rows.
-  __device__ __forceinline__ uint4 operands(int block, int vector, int lane) const {
-    if constexpr (SOURCE == SHARED) return shared_x[block * LONGEST * STEP_VECTORS + vector * 32 + lane];
+  __device__ __forceinline__ uint4 operands(int block, int vector) const {
+    if constexpr (SOURCE == SHARED) return lane_x[block * LONGEST * STEP_VECTORS + vector * 32];
     return operand(load_x(p, block * 8 + (lane >> 2), step, vector, lane & 3), factor[block]);
   }
 };

@@ -11,7 +11,7 @@ from kernels.common import nvrtc
 from kernels.common.cuda_kernel import CudaKernel, Launch, TensorMap, byte_map
 from kernels.common.operands import Operands
 from kernels.common.operands_arguments import NextOperands, addresses, next_operands
-from kernels.linear.formats import TILE_ROWS
+from kernels.linear.formats import STEP, TILE_ROWS
 from kernels.linear.streamed import GROUP_TILES
 from kernels.linear.tile import (
     SkinnyProblem,
@@ -35,8 +35,8 @@ SOURCE, STREAMED_SOURCE = (
     Path(__file__).with_name(name) for name in ("skinny.cu", "skinny_streamed.cu")
 )
 
-BOX_ROW_BYTES = 64
-"""Bytes of a row that one copy brings; lanes then read shared memory without a conflict."""
+PIECE_BYTES = 64
+"""Bytes of a row that lie side by side in shared memory; lanes then read it without a conflict."""
 
 RUN_BYTES = 128
 """Scales of one tile and step."""
@@ -235,26 +235,44 @@ def _scales(weight: Weight) -> tuple[int, int]:
 def _maps_for(tile: SkinnyTile, weight: Weight, share: int) -> tuple[TensorMap, ...]:
     """Return the maps that a launch takes: of a group's tiles, or of four and of one."""
     if tile.is_streamed:
-        return (*_tensor_maps(weight, GROUP_TILES), *_tensor_maps(weight, 1))
-    return _tensor_maps(weight, tile.tiles // share)
+        return (*_tensor_maps(weight, GROUP_TILES, 1), *_tensor_maps(weight, 1, 1))
+    return _tensor_maps(weight, tile.tiles // share, share)
 
 
-def _tensor_maps(weight: Weight, box_tiles: int) -> tuple[TensorMap, TensorMap]:
-    """Describe codes and scale runs to the copy engine, once for each place in memory."""
+def _tensor_maps(weight: Weight, tiles: int, share: int) -> tuple[TensorMap, TensorMap]:
+    """Describe codes and scale runs to the copy engine, once for each place in memory.
+
+    A box is a step of some tiles: of each half of a pair, of each 64 bytes of the step, all rows.
+
+    Args:
+        weight: N rows of Kp inputs.
+        tiles: of 16 outputs, in each half of a box.
+        share: halves: 2 where gate and up end in one output.
+    """
     codes = weight.codes
     # both places: a model that is freed leaves its codes' address to one with scales elsewhere
     places = tuple(one.data_ptr() for one in weight.tensors()[:2])
-    key = (format_name(weight), places, codes.shape, box_tiles)
+    key = (format_name(weight), places, codes.shape, tiles, share)
     found = _maps.get(key)
     if found is None:
-        row_bytes = codes.shape[1] * codes.element_size()
-        box_rows = box_tiles * TILE_ROWS
-        of_codes = byte_map(codes.data_ptr(), codes.shape[0], row_bytes, box_rows, BOX_ROW_BYTES)
+        rows, row_bytes = codes.shape[0] // share, codes.shape[1] * codes.element_size()
+        step_bytes = STEP * row_bytes // padded_inputs(weight)
+        of_codes = byte_map(
+            codes.data_ptr(),
+            (PIECE_BYTES, rows, row_bytes // PIECE_BYTES, share),
+            (row_bytes, PIECE_BYTES, rows * row_bytes),
+            (PIECE_BYTES, tiles * TILE_ROWS, step_bytes // PIECE_BYTES, share),
+        )
         of_runs = of_codes
         if isinstance(weight, Nvfp4Weight):
             runs = weight.scale_runs
-            row_bytes = runs.shape[1] * RUN_BYTES
-            of_runs = byte_map(runs.data_ptr(), runs.shape[0], row_bytes, box_tiles, RUN_BYTES)
+            rows, row_bytes = runs.shape[0] // share, runs.shape[1] * RUN_BYTES
+            of_runs = byte_map(
+                runs.data_ptr(),
+                (row_bytes, rows, share),
+                (row_bytes, rows * row_bytes),
+                (RUN_BYTES, tiles, share),
+            )
         found = _maps[key] = (of_codes, of_runs)
     return found
 

@@ -34,7 +34,7 @@ constexpr bool ROW_SCALED = FORMAT == NVFP4 || FORMAT == E4M3_ROW;
 constexpr int PAIR = EPILOGUE == SILU_PAIR ? 2 : 1;  // tiles that make one tile of outputs
 constexpr int STEP_BYTES = CHUNKS * 64;  // of a row
 constexpr int TILE_BYTES = 16 * STEP_BYTES;
-constexpr int BOX_BYTES = TILES / PAIR * 1024;  // one copy: 64 bytes of each row, read without conflicts
+constexpr int BOX_BYTES = TILES / PAIR * 1024;  // 64 bytes of each row of a half, read without conflicts
 constexpr int RUN_BYTES = FORMAT == NVFP4 ? 128 : 0;  // scales of a tile's step
 constexpr int CODES_BYTES = TILES * TILE_BYTES;
 constexpr int STAGE_BYTES = CODES_BYTES + TILES * RUN_BYTES;

@@ -12,13 +12,31 @@ __device__ __forceinline__ bool elected() {
 }
 
 struct Cursor {
-  int tile, step;  // the group's first tile, and the step of K
+  int tile, step;  // the group's first tile, or pair of them, and the step of K
 };
 
-__device__ __forceinline__ void copy_box(unsigned to, const TensorMap& map, int byte, int row, unsigned barrier) {
+// Copy a scale while the thread goes on: at the start of a launch memory is far away.
+__device__ __forceinline__ void copy_float(float* to, const float* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(shared_address(to)), "l"(from) : "memory");
+}
+
+// Wait for this thread's own; others see them after they have met it.
+__device__ __forceinline__ void wait_for_floats() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// All pieces of 64 bytes of some rows' step, of both halves of a pair.
+__device__ __forceinline__ void copy_codes(unsigned to, const TensorMap& map, int piece, int row, unsigned barrier) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-      :: "r"(to), "l"(&map), "r"(byte), "r"(row), "r"(barrier) : "memory");
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%4, %3, %2, %4}], [%5];"
+      :: "r"(to), "l"(&map), "r"(piece), "r"(row), "r"(0), "r"(barrier) : "memory");
+}
+
+// The scales of some tiles' step, of both halves of a pair.
+__device__ __forceinline__ void copy_runs(unsigned to, const TensorMap& map, int byte, int tile, unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+      :: "r"(to), "l"(&map), "r"(byte), "r"(tile), "r"(0), "r"(barrier) : "memory");
 }
 
 // A stage of a warp's ring: where its bytes lie, and the barrier that says when they are there.
@@ -37,18 +55,9 @@ struct Slot {
 };
 
 // One lane asks for a step of all tiles of a group; tiles beyond the team's are brought and not used.
-__device__ __forceinline__ void fetch_stage(const Problem& p, const TensorMap& codes, const TensorMap& runs,
-                                            const Cursor& next, const Slot& into) {
+__device__ __forceinline__ void fetch_stage(const TensorMap& codes, const TensorMap& runs, const Cursor& next,
+                                            const Slot& into) {
   expect_bytes(into.barrier, STAGE_BYTES);
-#pragma unroll
-  for (int half = 0; half < PAIR; ++half) {
-    const int tile = weight_tile(p, next.tile + half);
-#pragma unroll
-    for (int c = 0; c < CHUNKS; ++c)
-      copy_box(into.at + (half * CHUNKS + c) * BOX_BYTES, codes, next.step * STEP_BYTES + c * 64, tile * 16,
-               into.barrier);
-    if constexpr (RUN_BYTES > 0)
-      copy_box(into.at + CODES_BYTES + half * (TILES / PAIR) * RUN_BYTES, runs, next.step * RUN_BYTES, tile,
-               into.barrier);
-  }
+  copy_codes(into.at, codes, next.step * CHUNKS, next.tile * 16, into.barrier);
+  if constexpr (RUN_BYTES > 0) copy_runs(into.at + CODES_BYTES, runs, next.step * RUN_BYTES, next.tile, into.barrier);
 }

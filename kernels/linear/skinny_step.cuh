@@ -15,6 +15,18 @@ __device__ __forceinline__ void multiply(float (&sum)[4], const unsigned (&a)[4]
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// A number that stays in a register: the compiler would compute it anew in every step.
+__device__ __forceinline__ unsigned kept(unsigned v) {
+  asm("mov.u32 %0, %0;" : "+r"(v));
+  return v;
+}
+
+// Where this lane's bytes of a stage lie within its tiles and its scale runs.
+struct LaneBytes {
+  unsigned codes, scales;
+  __device__ __forceinline__ explicit LaneBytes(int lane) : codes(kept(lane * 16)), scales(kept(lane * 4)) {}
+};
+
 struct Codes {
   uint4 low[CHUNKS], high[CHUNKS];  // of rows g and g + 8
   __half2 scales[2][2];             // [row half][group of 16 inputs], each twice
@@ -30,10 +42,9 @@ __device__ __forceinline__ T load_shared(unsigned at) {
   return v;
 }
 
-// `stage` is where this lane's first 16 bytes lie.
-__device__ __forceinline__ void load_codes(Codes& c, unsigned stage, int tile, int lane) {
+__device__ __forceinline__ void load_codes(Codes& c, unsigned stage, int tile, const LaneBytes& lane) {
   const int half = tile % PAIR, within = tile / PAIR;  // gate tiles of a pair lie first, then up tiles
-  const unsigned at = stage + half * CHUNKS * BOX_BYTES + within * 1024;
+  const unsigned at = stage + lane.codes + half * CHUNKS * BOX_BYTES + within * 1024;
 #pragma unroll
   for (int i = 0; i < CHUNKS; ++i) {
     c.low[i] = load_shared<uint4>(at + i * BOX_BYTES);
@@ -41,7 +52,7 @@ __device__ __forceinline__ void load_codes(Codes& c, unsigned stage, int tile, i
   }
   if constexpr (FORMAT == NVFP4) {
     const int run = half * (TILES / PAIR) + within;
-    const unsigned scale = load_shared<unsigned>(stage - lane * 12 + CODES_BYTES + run * RUN_BYTES);
+    const unsigned scale = load_shared<unsigned>(stage + lane.scales + CODES_BYTES + run * RUN_BYTES);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       unsigned pair = halves_of_e4m3(static_cast<unsigned short>(scale >> (16 * half)));
@@ -55,7 +66,7 @@ __device__ __forceinline__ void load_codes(Codes& c, unsigned stage, int tile, i
 // Multiply NUM tiles side by side, so that one's decoding fills the wait for another's instruction.
 template <int NUM>
 __device__ __forceinline__ void accumulate(float (*sum)[ROW_BLOCKS][4], unsigned stage, int first,
-                                           const float* block_scale, int lane, const Activations& x) {
+                                           const float* block_scale, const LaneBytes& lane, const Activations& x) {
   Codes codes[NUM];
 #pragma unroll
   for (int j = 0; j < NUM; ++j) load_codes(codes[j], stage, first + j, lane);
@@ -70,7 +81,7 @@ __device__ __forceinline__ void accumulate(float (*sum)[ROW_BLOCKS][4], unsigned
   for (int v = 0; v < 4; ++v) {
     uint4 b[ROW_BLOCKS];
 #pragma unroll
-    for (int r = 0; r < ROW_BLOCKS; ++r) b[r] = x.operands(r, v, lane);
+    for (int r = 0; r < ROW_BLOCKS; ++r) b[r] = x.operands(r, v);
     unsigned upper[NUM][4], lower[NUM][4];
 #pragma unroll
     for (int j = 0; j < NUM; ++j) {

@@ -21,6 +21,7 @@ constexpr int MULTIPLIERS = 4 * CREW;  // warps
 constexpr int ALL_WARPS = MULTIPLIERS + 4;
 constexpr int REGISTERS = 65536 / (128 * (CREW + 1)) / 8 * 8;  // of a thread at the start
 constexpr int FEW_REGISTERS = 40, MANY_REGISTERS = (REGISTERS * (CREW + 1) - FEW_REGISTERS) / CREW / 8 * 8;
+static_assert(FORMAT == NVFP4, "a step of a row is one piece");
 constexpr int SLOT_BYTES = STAGE_BYTES + X_BYTES;
 constexpr int LEVELS = WARPS >= 8 ? 2 : WARPS >= 4 ? 1 : 0;  // of the tree, beside one in registers
 constexpr int KEPT_BYTES = 4 * ROW_BLOCKS * BLOCK_FLOATS;    // of a warp and level
@@ -83,9 +84,9 @@ __device__ __forceinline__ void fetch_step(const TensorMap& codes, const TensorM
     const bool four = box < fours;
     const int tile = four ? box * 4 : fours * 4 + box - fours;
     expect_more(slot.filled, (four ? 4 : 1) * (TILE_BYTES + RUN_BYTES));
-    copy_box(slot.at + tile * 1024, four ? codes : tile_codes, step * STEP_BYTES, (first + tile) * 16, slot.filled);
-    copy_box(slot.at + CODES_BYTES + tile * RUN_BYTES, four ? runs : tile_runs, step * RUN_BYTES, first + tile,
-             slot.filled);
+    copy_codes(slot.at + tile * 1024, four ? codes : tile_codes, step, (first + tile) * 16, slot.filled);
+    copy_runs(slot.at + CODES_BYTES + tile * RUN_BYTES, four ? runs : tile_runs, step * RUN_BYTES, first + tile,
+              slot.filled);
   }
 }
 
@@ -214,6 +215,7 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
   const int tile = group_first + part;  // of the block
   const bool mine = tile < group_last;
   const int read = min(tile, max(count - 1, 0));  // who has none goes along
+  const LaneBytes lane_bytes(lane);
   auto at = slots.first();
   float sum[SUMS] = {}, before[SUMS];
   BatchWeights weights[2] = {};
@@ -226,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
     for (int step = begin; step < end; ++step) {
       slots.wait_filled(at);
       Codes c;
-      load_codes(c, at.at + lane * 16, read, lane);
+      load_codes(c, at.at, read, lane_bytes);
       multiply_step(sum, weights, c, describe_x(at.at + STAGE_BYTES), step == begin, [&]() {
         arrive_by_one(used, step > begin);
       });

@@ -153,5 +153,5 @@ def test_a_weight_in_the_memory_of_a_freed_one_is_described_anew(monkeypatch):
     for _ in range(2):
         runs = torch.zeros(1, 1, 8, 4, 2, 2, dtype=torch.uint8).view(torch.float8_e4m3fn)
         weight = Nvfp4Weight(codes, runs, torch.ones(16), 128)
-        assert skinny_launch._tensor_maps(weight, 1) == (codes.data_ptr(), runs.data_ptr())
+        assert skinny_launch._tensor_maps(weight, 1, 1) == (codes.data_ptr(), runs.data_ptr())
         found.append(weight)

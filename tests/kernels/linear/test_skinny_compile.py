@@ -198,7 +198,7 @@ def test_products_run_on_the_matrix_unit_and_weights_come_by_the_copy_engine(fac
         names = set(facts[one.key].mnemonics)
         unit = "HMMA.16816.F32.BF16" if one.problem.format == "bf16" else "HMMA.16816.F32"
         assert {name for name in names if name.startswith("HMMA")} == {unit}, named(one)
-        assert "UTMALDG.2D" in names, named(one)
+        assert "UTMALDG.4D" in names, named(one)
 
 
 def test_rows_that_come_as_operands_are_brought_by_the_copy_engine(facts):

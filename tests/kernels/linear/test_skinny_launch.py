@@ -64,8 +64,20 @@ def test_maps_tell_formats_apart_at_the_same_addresses(monkeypatch):
     for name, inputs in (("fp8_block", 256), ("nvfp4", 512)):
         weight = random_weight(256, inputs, name, "cpu", spread=True)
         monkeypatch.setattr(type(weight), "tensors", lambda self: tuple(places))
-        codes, runs = skinny_launch._tensor_maps(weight, 1)
+        codes, runs = skinny_launch._tensor_maps(weight, 1, 1)
         assert (codes == runs) == (name == "fp8_block")
+
+
+def test_a_box_is_a_step_of_some_tiles_of_both_halves_in_pieces_of_64_bytes(monkeypatch):
+    monkeypatch.setattr(skinny_launch, "_maps", {})
+    monkeypatch.setattr(skinny_launch, "byte_map", lambda *arguments: arguments[1:])
+    four = random_weight(64, 512, "nvfp4", "cpu", spread=True)
+    codes, runs = skinny_launch._tensor_maps(four, 1, 2)
+    assert codes == ((64, 32, 4, 2), (256, 64, 32 * 256), (64, 16, 1, 2))
+    assert runs == ((512, 2, 2), (512, 2 * 512), (128, 1, 2))
+    eight = random_weight(64, 512, "fp8_block", "cpu", spread=False)
+    codes, _ = skinny_launch._tensor_maps(eight, 3, 1)
+    assert codes == ((64, 64, 8, 1), (512, 64, 64 * 512), (64, 48, 2, 1))
 
 
 def test_what_an_output_cannot_take_is_refused():
