@@ -104,6 +104,16 @@ __device__ __forceinline__ void arrive_by_one(unsigned barrier, bool does) {
       "@does mbarrier.arrive.shared::cta.b64 _, [%0]; }" :: "r"(barrier), "r"(static_cast<unsigned>(does)) : "memory");
 }
 
+// Undo what a slice's rows were multiplied by.
+__device__ __forceinline__ void unscale(float (&v)[SUMS], const float* factors, int lane) {
+#pragma unroll
+  for (int r = 0; r < ROW_BLOCKS; ++r) {
+    const float2 two = *reinterpret_cast<const float2*>(factors + r * 8 + 2 * (lane & 3));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v[4 * r + i] = __fmul_rn(v[4 * r + i], i % 2 == 0 ? two.x : two.y);
+  }
+}
+
 __device__ __forceinline__ void keep(float4* to, const float (&v)[SUMS], int lane) {
 #pragma unroll
   for (int i = 0; i < ROW_BLOCKS; ++i) to[i * 32 + lane] = make_float4(v[4 * i], v[4 * i + 1], v[4 * i + 2], v[4 * i + 3]);
@@ -238,38 +248,18 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
     wait_for_batches<0>();
     pin(weights[1]);
     pin(sum);
-    if (begin < end) {
-      if (elected()) arrive(used);
-    }
+    if (elected()) arrive(used);
+    unscale(sum, places.unscale() + slice * ROW_BLOCKS * 8, lane);
+    if (WARPS > 1 && slice % 2 == 0) {
 #pragma unroll
-    for (int r = 0; r < ROW_BLOCKS; ++r) {
-      const float2 factors = *reinterpret_cast<const float2*>(places.unscale() + (slice * ROW_BLOCKS + r) * 8 + 2 * t);
+      for (int i = 0; i < SUMS; ++i) before[i] = sum[i];
+    } else if constexpr (WARPS > 1) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float* const two = sum + 4 * r + 2 * half;
-        two[0] = begin < end ? __fmul_rn(two[0], factors.x) : 0.0f;
-        two[1] = begin < end ? __fmul_rn(two[1], factors.y) : 0.0f;
-      }
-    }
-    if constexpr (WARPS > 1) {
-      if (slice % 2 == 0) {
-#pragma unroll
-        for (int i = 0; i < SUMS; ++i) before[i] = sum[i];
-      } else {
-#pragma unroll
-        for (int i = 0; i < SUMS; ++i) sum[i] = __fadd_rn(before[i], sum[i]);
-        if constexpr (WARPS > 2) {
-          if (slice % 4 == 1) {
-            keep(places.kept(index, 0), sum, lane);
-          } else {
-            add_kept(sum, places.kept(index, 0), lane);
-            if constexpr (WARPS > 4) {
-              if (slice == 3) keep(places.kept(index, 1), sum, lane);
-              else add_kept(sum, places.kept(index, 1), lane);
-            }
-          }
-        }
-      }
+      for (int i = 0; i < SUMS; ++i) sum[i] = __fadd_rn(before[i], sum[i]);
+      if (WARPS > 2 && slice % 4 == 1) keep(places.kept(index, 0), sum, lane);
+      if (WARPS > 2 && slice % 4 == 3) add_kept(sum, places.kept(index, 0), lane);
+      if (WARPS > 4 && slice == 3) keep(places.kept(index, LEVELS - 1), sum, lane);
+      if (WARPS > 4 && slice == 7) add_kept(sum, places.kept(index, LEVELS - 1), lane);
     }
   }
 

@@ -5,6 +5,8 @@
 #include "skinny_wgmma.cuh"
 
 constexpr int AHEAD = PREPARED ? 1 : 2;  // steps of rows whose loads are under way
+constexpr int QUARTERS = (LONGEST + 3) / 4;      // of a slice: four lanes look at four steps at a time
+constexpr bool LOOKS_AHEAD = PREPARED && QUARTERS <= 2;  // a slice's magnitudes wait in registers
 
 // One vector of 8 rows: word by word matrices of 8 rows x 4 lanes.
 __device__ __forceinline__ void store_words(unsigned at, uint4 v) {
@@ -27,25 +29,50 @@ struct RowBlock {
     return p.operands + static_cast<size_t>(block * p.steps + step) * STEP_VECTORS;
   }
 
-  // The largest magnitudes, two by two, of four steps of a slice.
-  __device__ __forceinline__ unsigned largest_of_steps(int first, int end) const {
+  // The magnitudes of this lane's row in a lane's share of four steps.
+  __device__ __forceinline__ void magnitudes(uint4 (&two)[2], int first, int end) const {
     const int own = block * 8 + (lane >> 2), step = first + (lane & 3), even = 2 * own * p.steps + step;
-    if (own >= p.rows || step >= end) return 0;
-    return largest(largest(0, p.largest[even]), p.largest[even + p.steps]);
+    const bool is = own < p.rows && step < end;
+    two[0] = is ? p.largest[even] : make_uint4(0, 0, 0, 0);
+    two[1] = is ? p.largest[even + p.steps] : make_uint4(0, 0, 0, 0);
   }
 
-  // The factor of this lane's row in a slice.
-  __device__ __forceinline__ float factor(int begin, int end) const {
+  // What the rows say themselves.
+  __device__ __forceinline__ unsigned largest_of_rows(int begin, int end) const {
     unsigned most = 0;
-    if constexpr (PREPARED) {
 #pragma unroll 2
-      for (int step = begin; step < end; step += 4) most = __vmaxu2(most, largest_of_steps(step, end));
-    } else {
-#pragma unroll 2
-      for (int step = begin; step < end; ++step) {
+    for (int step = begin; step < end; ++step) {
 #pragma unroll
-        for (int v = 0; v < 4; ++v) most = largest(most, row(step, v));
+      for (int v = 0; v < 4; ++v) most = largest(most, row(step, v));
+    }
+    return most;
+  }
+};
+
+// The largest magnitudes of the slices, one after the other; those of the next are under way.
+struct Largest {
+  uint4 parts[LOOKS_AHEAD ? QUARTERS : 1][2];
+
+  __device__ __forceinline__ void ask(const RowBlock& rows, int begin, int end) {
+    if constexpr (LOOKS_AHEAD) {
+#pragma unroll
+      for (int i = 0; i < QUARTERS; ++i) rows.magnitudes(parts[i], begin + 4 * i, end);
+    }
+  }
+
+  __device__ __forceinline__ float factor(const RowBlock& rows, int begin, int end) {
+    unsigned most = 0;
+    if constexpr (LOOKS_AHEAD) {
+#pragma unroll
+      for (int i = 0; i < QUARTERS; ++i) most = largest(largest(most, parts[i][0]), parts[i][1]);
+    } else if constexpr (PREPARED) {
+#pragma unroll
+      for (int i = 0; i < QUARTERS; ++i) {
+        rows.magnitudes(parts[0], begin + 4 * i, end);
+        most = largest(largest(most, parts[0][0]), parts[0][1]);
       }
+    } else {
+      most = rows.largest_of_rows(begin, end);
     }
     return FORMAT == BF16 ? 1.0f : range_factor(largest_of_row(most));
   }
@@ -66,6 +93,8 @@ __device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fe
     for (int d = 0; d < AHEAD; ++d)
       for (int v = 0; v < 4; ++v) waiting[d][v] = first + d < last ? rows.row(first + d, v) : make_uint4(0, 0, 0, 0);
   }
+  Largest largest;
+  largest.ask(rows, first, slice_end(0));
   int slice = 0, next = first;
   float factor = 1.0f;
   bool converts = false;
@@ -80,11 +109,11 @@ __device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fe
       if (at.again) fetch(at, step);
       while (step == next) {  // slices may be empty
         next = slice_end(slice);
-        factor = rows.factor(step, next);
+        factor = largest.factor(rows, step, next);
         converts = !PREPARED || __any_sync(~0u, factor != 1.0f);
         if ((lane & 3) == 0)
           unscale[(slice * ROW_BLOCKS + block) * 8 + (lane >> 2)] = (FORMAT == NVFP4 ? SUM_FACTOR : 1.0f) / factor;
-        ++slice;
+        if (++slice < WARPS) largest.ask(rows, next, slice_end(slice));
       }
       const unsigned to = at.at + STAGE_BYTES + block * X_BLOCK_BYTES;
       if (converts) {

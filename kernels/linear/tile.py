@@ -253,6 +253,7 @@ def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_byte
     if tile.is_streamed:
         held = most_tiles(tile, problem, num_sms)
         served = problem.format == "nvfp4" and problem.row_blocks > 2 and not problem.paired
+        served = served and problem.num_steps >= SLICES  # no slice is empty
         return (
             served
             and held <= tile.tiles <= GROUP_TILES * tile.crew
