@@ -5,7 +5,8 @@
 // warpgroup, and activations stream past beside the weights. So a block holds no more of them than of the
 // weights, and everything of it that waits for memory is in one ring.
 //
-// A block's warps: CREW warpgroups that multiply, a tile of 16 outputs a warp; four that bring
+// A block's warps: CREW warpgroups that multiply, a tile of 16 outputs a warp, and a few warps that do so
+// alone, by mma.sync, where TILES is little more than theirs; four that bring
 // activations, 8 rows a warp, of which the first asks the copy engine for weights too. They meet at the slots
 // of the ring alone.
 // The SPLITS blocks of a cluster share the slices of K. A warpgroup walks its block's slices one after the
@@ -17,10 +18,9 @@
 #include "skinny_sums.cuh"
 #include "skinny_wgmma.cuh"
 
-constexpr int MULTIPLIERS = 4 * CREW;  // warps
+constexpr int TOGETHER = 4 * CREW;  // warps of the warpgroups
+constexpr int MULTIPLIERS = TILES > TOGETHER ? TILES : TOGETHER;  // and those that have a tile alone
 constexpr int ALL_WARPS = MULTIPLIERS + 4;
-constexpr int REGISTERS = 65536 / (128 * (CREW + 1)) / 8 * 8;  // of a thread at the start
-constexpr int FEW_REGISTERS = 40, MANY_REGISTERS = (REGISTERS * (CREW + 1) - FEW_REGISTERS) / CREW / 8 * 8;
 static_assert(FORMAT == NVFP4, "a step of a row is one piece");
 constexpr int SLOT_BYTES = STAGE_BYTES + X_BYTES;
 constexpr int LEVELS = WARPS >= 8 ? 2 : WARPS >= 4 ? 1 : 0;  // of the tree, beside one in registers
@@ -150,6 +150,102 @@ __device__ __forceinline__ void bring_weights(const Slots& slots, Fetch fetch, i
   }
 }
 
+// Multiply a tile by all of the block's slices; what is left in `sum` is that of their tree. A warp that has
+// none goes along with another's.
+template <bool ALONE>
+__device__ __forceinline__ void walk(const Problem& p, const Places& places, const Slots& slots, float (&sum)[SUMS],
+                                     int rank, int index, int tile, int lane) {
+  const LaneBytes lane_bytes(lane);
+  auto at = slots.first();
+  float before[SUMS];
+  BatchWeights weights[2] = {};
+#pragma unroll 1
+  for (int slice = 0; slice < WARPS; ++slice) {
+    const int begin = (rank * WARPS + slice) * p.steps / SLICES, end = (rank * WARPS + slice + 1) * p.steps / SLICES;
+    unsigned used = 0;  // the slot that is being multiplied
+    if constexpr (ALONE) {
+#pragma unroll
+      for (int i = 0; i < SUMS; ++i) sum[i] = 0.0f;
+    }
+    pin(sum);
+#pragma unroll 1
+    for (int step = begin; step < end; ++step) {
+      slots.wait_filled(at);
+      Codes c;
+      load_codes(c, at.at, tile, lane_bytes);
+      if constexpr (ALONE) {
+        multiply_step_alone(sum, c, at.at + STAGE_BYTES, lane);
+        __syncwarp();
+        if (step + 1 < end && elected()) arrive(at.filled + 8 * STAGES);
+      } else {
+        multiply_step(sum, weights, c, describe_x(at.at + STAGE_BYTES), step == begin, [&]() {
+          arrive_by_one(used, step > begin);
+        });
+      }
+      used = at.filled + 8 * STAGES;
+      slots.advance(at);
+    }
+    if constexpr (!ALONE) {
+      wait_for_batches<0>();
+      pin(weights[1]);
+      pin(sum);
+    }
+    if (elected()) arrive(used);
+    unscale(sum, places.unscale() + slice * ROW_BLOCKS * 8, lane);
+    if (WARPS > 1 && slice % 2 == 0) {
+#pragma unroll
+      for (int i = 0; i < SUMS; ++i) before[i] = sum[i];
+    } else if constexpr (WARPS > 1) {
+#pragma unroll
+      for (int i = 0; i < SUMS; ++i) sum[i] = __fadd_rn(before[i], sum[i]);
+      if (WARPS > 2 && slice % 4 == 1) keep(places.kept(index, 0), sum, lane);
+      if (WARPS > 2 && slice % 4 == 3) add_kept(sum, places.kept(index, 0), lane);
+      if (WARPS > 4 && slice == 3) keep(places.kept(index, LEVELS - 1), sum, lane);
+      if (WARPS > 4 && slice == 7) add_kept(sum, places.kept(index, LEVELS - 1), lane);
+    }
+  }
+}
+
+// Add up over ranks, and write.
+__device__ __forceinline__ void finish(const Problem& p, const Places& places, const float (&sum)[SUMS], int first,
+                                       int count, int rank, unsigned exchanged, int index, int lane) {
+  const int g = lane >> 2, t = lane & 3, tile = index;  // of the block
+  const bool mine = tile < count;
+  if constexpr (SPLITS > 1) meet_cluster();
+  __syncwarp();
+#pragma unroll
+  for (int r = 0; r < ROW_BLOCKS; ++r)
+    for (int half = 0; half < 2; ++half) {
+      const float2 pair = make_float2(sum[4 * r + 2 * half], sum[4 * r + 2 * half + 1]);
+      const int within = place_of_pair(0, 2 * t, g + half * 8);
+      if constexpr (SPLITS > 1) {
+        const int block = tile * ROW_BLOCKS + r;
+        float* const place = places.exchange() + (block / SPLITS * SPLITS + rank) * BLOCK_FLOATS + within;
+        if (mine) send_pair(shared_address(place), exchanged, block % SPLITS, pair);
+      } else {
+        float* const place = reinterpret_cast<float*>(places.kept(index, 0)) + r * BLOCK_FLOATS + within;
+        *reinterpret_cast<float2*>(place) = pair;
+      }
+    }
+  __syncwarp();
+  if constexpr (SPLITS > 1) {
+    wait(exchanged, 0);
+#pragma unroll 1
+    for (int block = rank + index * SPLITS; block < count * ROW_BLOCKS; block += MULTIPLIERS * SPLITS) {
+      const float4 whole[1] = {sum_of_ranks(places.exchange() + block / SPLITS * SPLITS * BLOCK_FLOATS, lane)};
+      const int of = block / ROW_BLOCKS;
+      write_block(p, places.scales() + of * 16, first + of, block % ROW_BLOCKS, lane, whole);
+    }
+  } else if (mine) {
+#pragma unroll 1
+    for (int r = 0; r < ROW_BLOCKS; ++r) {
+      const float* const of_block = reinterpret_cast<float*>(places.kept(index, 0)) + r * BLOCK_FLOATS;
+      const float4 whole[1] = {sum_of_ranks(of_block, lane)};
+      write_block(p, places.scales() + tile * 16, first + tile, r, lane, whole);
+    }
+  }
+}
+
 // Launch: clusters of SPLITS blocks, p.teams of them, of 32 ALL_WARPS threads. A box of `codes` and
 // `runs` is four tiles, of `tile_codes` and `tile_runs` one.
 extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
@@ -186,9 +282,6 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
   if constexpr (SPLITS > 1) arrive_at_cluster();
 
   if (index >= MULTIPLIERS) {
-#ifdef MOVED_REGISTERS
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(FEW_REGISTERS));
-#endif
     const int share = index - MULTIPLIERS;
     auto fetch = [&](const Slots::At& at, int step) {
       if (step < to && elected()) fetch_step(codes, runs, tile_codes, tile_runs, first, count, step, share, at);
@@ -209,9 +302,6 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
     return;
   }
 
-#ifdef MOVED_REGISTERS
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(MANY_REGISTERS));
-#endif
   if constexpr (ROW_SCALED) {
     for (int i = threadIdx.x; i < count * 16; i += MULTIPLIERS * 32)
       places.scales()[i] = first * 16 + i < p.n ? p.row_scales[first * 16 + i] : 0.0f;
@@ -220,80 +310,12 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
   if constexpr (OVERLAP) wait_for_predecessor();
   if constexpr (SPLITS > 1) wait_for_cluster();  // all have started, so all can be sent to
 
-  const int g = lane >> 2, t = lane & 3, group = index >> 2, part = index & 3;
-  const int group_first = group * count / CREW, group_last = (group + 1) * count / CREW;
-  const int tile = group_first + part;  // of the block
-  const bool mine = tile < group_last;
-  const int read = min(tile, max(count - 1, 0));  // who has none goes along
-  const LaneBytes lane_bytes(lane);
-  auto at = slots.first();
-  float sum[SUMS] = {}, before[SUMS];
-  BatchWeights weights[2] = {};
-#pragma unroll 1
-  for (int slice = 0; slice < WARPS; ++slice) {
-    const int begin = (rank * WARPS + slice) * p.steps / SLICES, end = (rank * WARPS + slice + 1) * p.steps / SLICES;
-    unsigned used = 0;  // the slot that is being multiplied
-    pin(sum);
-#pragma unroll 1
-    for (int step = begin; step < end; ++step) {
-      slots.wait_filled(at);
-      Codes c;
-      load_codes(c, at.at, read, lane_bytes);
-      multiply_step(sum, weights, c, describe_x(at.at + STAGE_BYTES), step == begin, [&]() {
-        arrive_by_one(used, step > begin);
-      });
-      used = at.filled + 8 * STAGES;
-      slots.advance(at);
-    }
-    wait_for_batches<0>();
-    pin(weights[1]);
-    pin(sum);
-    if (elected()) arrive(used);
-    unscale(sum, places.unscale() + slice * ROW_BLOCKS * 8, lane);
-    if (WARPS > 1 && slice % 2 == 0) {
-#pragma unroll
-      for (int i = 0; i < SUMS; ++i) before[i] = sum[i];
-    } else if constexpr (WARPS > 1) {
-#pragma unroll
-      for (int i = 0; i < SUMS; ++i) sum[i] = __fadd_rn(before[i], sum[i]);
-      if (WARPS > 2 && slice % 4 == 1) keep(places.kept(index, 0), sum, lane);
-      if (WARPS > 2 && slice % 4 == 3) add_kept(sum, places.kept(index, 0), lane);
-      if (WARPS > 4 && slice == 3) keep(places.kept(index, LEVELS - 1), sum, lane);
-      if (WARPS > 4 && slice == 7) add_kept(sum, places.kept(index, LEVELS - 1), lane);
-    }
+  float sum[SUMS] = {};
+  if (MULTIPLIERS == TOGETHER || index < TOGETHER) {
+    walk<false>(p, places, slots, sum, rank, index, min(index, count - 1), lane);
+  } else {
+    walk<true>(p, places, slots, sum, rank, index, min(index, count - 1), lane);
   }
 
-  if constexpr (SPLITS > 1) meet_cluster();
-  __syncwarp();
-#pragma unroll
-  for (int r = 0; r < ROW_BLOCKS; ++r)
-    for (int half = 0; half < 2; ++half) {
-      const float2 pair = make_float2(sum[4 * r + 2 * half], sum[4 * r + 2 * half + 1]);
-      const int within = place_of_pair(0, 2 * t, g + half * 8);
-      if constexpr (SPLITS > 1) {
-        const int block = tile * ROW_BLOCKS + r;
-        float* const place = places.exchange() + (block / SPLITS * SPLITS + rank) * BLOCK_FLOATS + within;
-        if (mine) send_pair(shared_address(place), exchanged, block % SPLITS, pair);
-      } else {
-        float* const place = reinterpret_cast<float*>(places.kept(index, 0)) + r * BLOCK_FLOATS + within;
-        *reinterpret_cast<float2*>(place) = pair;
-      }
-    }
-  __syncwarp();
-  if constexpr (SPLITS > 1) {
-    wait(exchanged, 0);
-#pragma unroll 1
-    for (int block = rank + index * SPLITS; block < count * ROW_BLOCKS; block += MULTIPLIERS * SPLITS) {
-      const float4 whole[1] = {sum_of_ranks(places.exchange() + block / SPLITS * SPLITS * BLOCK_FLOATS, lane)};
-      const int of = block / ROW_BLOCKS;
-      write_block(p, places.scales() + of * 16, first + of, block % ROW_BLOCKS, lane, whole);
-    }
-  } else if (mine) {
-#pragma unroll 1
-    for (int r = 0; r < ROW_BLOCKS; ++r) {
-      const float* const of_block = reinterpret_cast<float*>(places.kept(index, 0)) + r * BLOCK_FLOATS;
-      const float4 whole[1] = {sum_of_ranks(of_block, lane)};
-      write_block(p, places.scales() + tile * 16, first + tile, r, lane, whole);
-    }
-  }
+  finish(p, places, sum, first, count, rank, exchanged, index, lane);
 }

@@ -12,6 +12,9 @@ GROUP_TILES = 4
 MOST_GROUPS = 6
 """Warpgroups that multiply, of a block: sums of more find no registers."""
 
+MOST_ALONE = 3
+"""Warps of a block that multiply alone, by mma.sync."""
+
 BRINGERS = 4
 """Warps that bring activations, 8 rows each."""
 
@@ -25,9 +28,9 @@ SUMS_BYTES = 512
 """The fp32 sums of one tile and 8 rows."""
 
 
-def streamed_warps(groups: int) -> int:
-    """Return the warps of a block with so many warpgroups that multiply."""
-    return GROUP_TILES * groups + BRINGERS
+def streamed_multipliers(groups: int, tiles: int) -> int:
+    """Return the warps of a block that multiply: those of warpgroups, and more with a tile alone."""
+    return max(GROUP_TILES * groups, tiles)
 
 
 def streamed_bytes(groups: int, tiles: int, stages: int, slices: int, row_blocks: int) -> int:
@@ -44,7 +47,7 @@ def streamed_bytes(groups: int, tiles: int, stages: int, slices: int, row_blocks
     factors = slices * 32 * 4
     scales = _aligned(tiles * TILE_ROWS * 4)
     levels = 2 if slices >= 8 else 1 if slices >= 4 else 0
-    kept = GROUP_TILES * groups * levels * row_blocks * SUMS_BYTES
+    kept = streamed_multipliers(groups, tiles) * levels * row_blocks * SUMS_BYTES
     slot = tiles * TILE_STEP_BYTES + row_blocks * STEP_X_BYTES
     return barriers + factors + scales + kept + stages * slot
 

@@ -9,7 +9,14 @@ from typing import Any, Literal
 
 from kernels.common.round import MAX_ROWS
 from kernels.linear.formats import STEP, TILE_ROWS
-from kernels.linear.streamed import GROUP_TILES, MOST_GROUPS, streamed_bytes, streamed_warps
+from kernels.linear.streamed import (
+    BRINGERS,
+    GROUP_TILES,
+    MOST_ALONE,
+    MOST_GROUPS,
+    streamed_bytes,
+    streamed_multipliers,
+)
 
 SLICES = 8
 """Parts of K, one a warp; their sums are added as a binary tree of neighbours."""
@@ -86,12 +93,14 @@ class SkinnyTile:
     @property
     def workers(self) -> int:
         """Warps of a block that multiply."""
-        return self.crew * (GROUP_TILES if self.is_streamed else self.team_warps)
+        if self.is_streamed:
+            return streamed_multipliers(self.crew, self.tiles)
+        return self.crew * self.team_warps
 
     @property
     def warps(self) -> int:
         """Warps of a block."""
-        return streamed_warps(self.crew) if self.is_streamed else self.workers + self.finishers
+        return self.workers + (BRINGERS if self.is_streamed else self.finishers)
 
     def as_row(self) -> dict[str, Any]:
         """Return the fields as a row of a tile table."""
@@ -256,7 +265,7 @@ def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_byte
         served = served and problem.num_steps >= SLICES  # no slice is empty
         return (
             served
-            and held <= tile.tiles <= GROUP_TILES * tile.crew
+            and held <= tile.tiles <= GROUP_TILES * tile.crew + MOST_ALONE
             and tile.crew <= MOST_GROUPS
             and shared_bytes(tile, problem, num_sms) <= max_shared_bytes
         )

@@ -221,13 +221,16 @@ def _streamed(problem: SkinnyProblem) -> list[SkinnyTile]:
     for splits in CLUSTERS:
         tile = SkinnyTile(splits, 1, 1, 2, "streamed", 0)
         held = most_tiles(tile, problem, num_sms)
-        tile = replace(tile, crew=-(-held // GROUP_TILES), tiles=held)
-        deep = [
-            one
-            for stages in range(2, 13)
-            if fits(one := replace(tile, stages=stages), problem, num_sms, limit)
-        ]
-        found += deep[-2:]
+        for crew in {-(-held // GROUP_TILES), max(1, held // GROUP_TILES)}:
+            deep = [
+                one
+                for stages in range(2, 13)
+                if fits(
+                    one := replace(tile, crew=crew, tiles=held, stages=stages),
+                    problem, num_sms, limit,
+                )
+            ]  # fmt: skip
+            found += deep[-2:]
     return found
 
 
