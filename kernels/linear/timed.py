@@ -1,12 +1,12 @@
 """List a model's matrix products as problems to time, with their bars, and how tiles are swept."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import torch
 
 from kernels.common.case import Case, Tensors
-from kernels.common.operands import Operands, operands_of
+from kernels.common.operands import ORDERS, Operands, operands_of
 from kernels.common.peers import Peer, humming_product, library_product
 from kernels.common.problem import Bar, ModelSizes, Problem, Row, Tile, Tunable
 from kernels.common.round import MAX_ROWS
@@ -124,20 +124,21 @@ def _make_calls(
     weights = [random_weight(N, K, name, device, spread=spread) for _ in range(num_copies)]
     assert num_bytes(weights[0]) == weight_bytes(N, K, name)
     order = order_of(weights[0]) if ready else None
-    operands = None if order is None else operands_of(x, order)
+    orders = [one for one in ORDERS if order is not None and one // 2 == order // 2]
+    operands = {order: operands_of(x, order) for order in orders}
     return [partial(_call, x, operands, weight, out) for weight in weights]
 
 
 def _call(
     x: torch.Tensor,
-    operands: Operands | None,
+    operands: Mapping[int, Operands],
     weight: Weight,
     out: torch.Tensor,
     tile: SkinnyTile | None,
 ) -> None:
     """Multiply with overlap and from operands, as a round does."""
-    tiles = _all_rows(tile, x.shape[0])
-    skinny_linear(x, weight, tiles=tiles, overlap=x.is_cuda, operands=operands, out=out)
+    tiles, ready = _all_rows(tile, x.shape[0]), operands.get(order_of(weight, tile) or 0)
+    skinny_linear(x, weight, tiles=tiles, overlap=x.is_cuda, operands=ready, out=out)
 
 
 def _all_rows(tile: SkinnyTile | None, rows: int) -> SkinnyTiles | None:
