@@ -33,6 +33,10 @@ OPERAND_INPUTS = (640, 5120, 17408)
 OPERAND_ROWS = tuple(range(1, MAX_ROWS + 1))
 """Inputs and row counts of products whose rows come as operands."""
 
+STREAMED_SIZES = ((34816, 1024), (5120, 5120), (5120, 17408), (200, 6144))
+STREAMED_ROWS = (17, 24, 25, MAX_ROWS)
+"""Outputs and inputs, and row counts, of launches past which activations stream."""
+
 
 def _overlap_differs(device: str) -> str | None:
     """Compare two products, the second of the first's result, with overlap and in a graph."""
@@ -164,6 +168,39 @@ def _operands_differ(device: str) -> str | None:
     return None
 
 
+def _streaming_changes_bits(device: str) -> str | None:
+    """Compare launches past which activations stream with the default, from rows and operands."""
+    for (N, Kp), num_rows in product(STREAMED_SIZES, STREAMED_ROWS):
+        inputs, weight = drawn("nvfp4", MAX_ROWS, N, Kp, device)
+        tiles = _streamed(SkinnyProblem(N, Kp, "nvfp4", num_rows))
+        for rows in (inputs["x"], _hostile_rows(inputs["x"])):
+            x = rows[:num_rows]
+            want, residual = skinny_linear(x, weight), torch.randn_like(x[:, :1]).expand(-1, N)
+            added = skinny_linear(x, weight, residual=residual.contiguous())
+            for tile in tiles:
+                one = SkinnyTiles(tile, tile, tile)
+                ready = _written(x, weight, tile)
+                results = {
+                    "operands": (skinny_linear(x, weight, tiles=one, operands=ready), want),
+                    "rows": (skinny_linear(x, weight, tiles=one, overlap=True), want),
+                    "a residual": (
+                        skinny_linear(
+                            x, weight, tiles=one, operands=ready, residual=residual.contiguous()
+                        ),
+                        added,
+                    ),
+                }
+                for name, (got, wanted) in results.items():
+                    if fault := different_bits(got, wanted, ROWS):
+                        return f"{N}x{Kp} {num_rows} rows, {name}, {tile}: {fault}"
+    return None
+
+
+def _streamed(problem: SkinnyProblem) -> list[SkinnyTile]:
+    found = candidates(problem, torch.cuda.get_device_capability())
+    return [tile for tile in found if tile.is_streamed]
+
+
 def _tiles(N: int, Kp: int, name: str) -> SkinnyTiles:
     return defaults(N, Kp, name, torch.cuda.get_device_capability())
 
@@ -178,9 +215,9 @@ def _hostile_rows(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def _written(x: torch.Tensor, weight: Weight) -> Operands:
+def _written(x: torch.Tensor, weight: Weight, tile: SkinnyTile | None = None) -> Operands:
     """Operands of rows, and of others in the block that they do not fill."""
-    order = order_of(weight)
+    order = order_of(weight, tile)
     assert order is not None
     operands = new_operands(len(x), x.shape[1], order, x.device)
     operands.image.fill_(torch.nan)
@@ -209,6 +246,7 @@ LAUNCH_LAWS = (
     Law("overlap changes no bit, in a graph or out", _overlap_differs, cuda_only=True),
     Law("no tile changes a bit", _launch_changes_bits, cuda_only=True),
     Law("rows that come as operands have the bits of rows alone", _operands_differ, cuda_only=True),
+    Law("activations that stream past change no bit", _streaming_changes_bits, cuda_only=True),
     Law("17 to 32 rows are two launches", _wide_calls_differ, cuda_only=True),
     Law("default tiles of many rows stay in bound", _middle_is_loose, cuda_only=True),
 )

@@ -7,11 +7,7 @@
 constexpr int SUMS = 4 * ROW_BLOCKS;             // of a thread
 constexpr int X_BLOCK_BYTES = STEP_VECTORS * 16;       // activations of a step, 8 rows
 constexpr int X_BYTES = ROW_BLOCKS * X_BLOCK_BYTES;
-#ifndef VECTORS
-#define VECTORS 1
-#endif
-constexpr int BATCH = 2 * VECTORS;   // instructions whose weights are decoded together
-constexpr int BATCHES = 8 / BATCH;  // of a step
+constexpr int BATCH = 2;  // instructions whose weights are decoded together: those of eight codes of a row
 
 // Activations of an instruction lie as matrices of 8 rows x 16 bytes, the halves of its 16 inputs side by
 // side, and the next 8 rows behind all inputs of the step. The address goes into the low bits, in units of 16
@@ -83,31 +79,27 @@ template <class Before>
 __device__ __forceinline__ void multiply_step(float (&sum)[SUMS], BatchWeights (&a)[2], Codes& c, unsigned long long x,
                                               bool first, Before before) {
 #pragma unroll
-  for (int b = 0; b < BATCHES; ++b) {
+  for (int v = 0; v < 4; ++v) {
+    unsigned upper[4], lower[4];
+    decode(c.low, v, c.scales[0][v / 2], upper);
+    decode(c.high, v, c.scales[1][v / 2], lower);
 #pragma unroll
-    for (int i = 0; i < VECTORS; ++i) {
-      const int v = b * VECTORS + i;
-      unsigned upper[4], lower[4];
-      decode(c.low, v, c.scales[0][v / 2], upper);
-      decode(c.high, v, c.scales[1][v / 2], lower);
-#pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        a[b % 2][2 * i + k][0] = upper[2 * k];
-        a[b % 2][2 * i + k][1] = lower[2 * k];
-        a[b % 2][2 * i + k][2] = upper[2 * k + 1];
-        a[b % 2][2 * i + k][3] = lower[2 * k + 1];
-      }
+    for (int k = 0; k < BATCH; ++k) {
+      a[v % 2][k][0] = upper[2 * k];
+      a[v % 2][k][1] = lower[2 * k];
+      a[v % 2][k][2] = upper[2 * k + 1];
+      a[v % 2][k][3] = lower[2 * k + 1];
     }
     begin_batch();
 #pragma unroll
     for (int k = 0; k < BATCH; ++k) {
-      const int at = b * BATCH + k;
-      multiply_rows(sum, a[b % 2][k], x + at * (256 / 16), at > 0 || !first);
+      const int at = v * BATCH + k;
+      multiply_rows(sum, a[v % 2][k], x + at * (256 / 16), at > 0 || !first);
     }
     end_batch();
     wait_for_batches<1>();
-    pin(a[(b + 1) % 2]);  // free from here on, not before: the compiler loses sight of it where a loop turns
-    if (b == 0) before();
+    pin(a[(v + 1) % 2]);  // free from here on, not before: the compiler loses sight of it where a loop turns
+    if (v == 0) before();
 #pragma unroll
     for (int i = 0; i < CHUNKS; ++i) {
       pin(c.low[i]);
