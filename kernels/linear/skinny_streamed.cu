@@ -5,8 +5,7 @@
 // warpgroup, and activations stream past beside the weights. So a block holds no more of them than of the
 // weights, and everything of it that waits for memory is in one ring.
 //
-// A block's warps: CREW warpgroups that multiply, a tile of 16 outputs a warp, and a few warps that do so
-// alone, by mma.sync, where TILES is little more than theirs; four that bring
+// A block's warps: CREW warpgroups that multiply, a tile of 16 outputs a warp; four that bring
 // activations, 8 rows a warp, of which the first asks the copy engine for weights too. They meet at the slots
 // of the ring alone.
 // The SPLITS blocks of a cluster share the slices of K. A warpgroup walks its block's slices one after the
@@ -18,16 +17,16 @@
 #include "skinny_sums.cuh"
 #include "skinny_wgmma.cuh"
 
-constexpr int TOGETHER = 4 * CREW;  // warps of the warpgroups
-constexpr int MULTIPLIERS = TILES > TOGETHER ? TILES : TOGETHER;  // and those that have a tile alone
+constexpr int MULTIPLIERS = 4 * CREW;  // warps
 constexpr int ALL_WARPS = MULTIPLIERS + 4;
 static_assert(FORMAT == NVFP4, "a step of a row is one piece");
 constexpr int SLOT_BYTES = STAGE_BYTES + X_BYTES;
 constexpr int LEVELS = WARPS >= 8 ? 2 : WARPS >= 4 ? 1 : 0;  // of the tree, beside one in registers
 constexpr int KEPT_BYTES = 4 * ROW_BLOCKS * BLOCK_FLOATS;    // of a warp and level
-constexpr int RING_BARRIERS = aligned(8 * (2 * STAGES + 1));
+constexpr int SENT_BYTES = SPLITS == 1 ? 0 : 4 * ((TILES * ROW_BLOCKS + SPLITS - 1) / SPLITS) * SPLITS * BLOCK_FLOATS;
+constexpr int RING_BARRIERS = aligned(8 * (2 * STAGES + 5));
 
-// barriers | factors | row scales | sums kept | ring, and in its place what ranks send
+// barriers | factors | row scales | sums kept | what ranks send | ring
 struct Places {
   unsigned char* shared;
 
@@ -37,10 +36,10 @@ struct Places {
     unsigned char* const all = reinterpret_cast<unsigned char*>(scales() + aligned(TILES * 64) / 4);
     return reinterpret_cast<float4*>(all + (warp * LEVELS + level) * KEPT_BYTES);
   }
+  __device__ __forceinline__ float* exchange() const { return reinterpret_cast<float*>(kept(MULTIPLIERS, 0)); }
   __device__ __forceinline__ unsigned char* ring() const {
-    return reinterpret_cast<unsigned char*>(kept(MULTIPLIERS, 0));
+    return reinterpret_cast<unsigned char*>(exchange()) + SENT_BYTES;
   }
-  __device__ __forceinline__ float* exchange() const { return reinterpret_cast<float*>(ring()); }
 };
 
 struct Slots {
@@ -152,7 +151,6 @@ __device__ __forceinline__ void bring_weights(const Slots& slots, Fetch fetch, i
 
 // Multiply a tile by all of the block's slices; what is left in `sum` is that of their tree. A warp that has
 // none goes along with another's.
-template <bool ALONE>
 __device__ __forceinline__ void walk(const Problem& p, const Places& places, const Slots& slots, float (&sum)[SUMS],
                                      int rank, int index, int tile, int lane) {
   const LaneBytes lane_bytes(lane);
@@ -163,33 +161,21 @@ __device__ __forceinline__ void walk(const Problem& p, const Places& places, con
   for (int slice = 0; slice < WARPS; ++slice) {
     const int begin = (rank * WARPS + slice) * p.steps / SLICES, end = (rank * WARPS + slice + 1) * p.steps / SLICES;
     unsigned used = 0;  // the slot that is being multiplied
-    if constexpr (ALONE) {
-#pragma unroll
-      for (int i = 0; i < SUMS; ++i) sum[i] = 0.0f;
-    }
     pin(sum);
 #pragma unroll 1
     for (int step = begin; step < end; ++step) {
       slots.wait_filled(at);
       Codes c;
       load_codes(c, at.at, tile, lane_bytes);
-      if constexpr (ALONE) {
-        multiply_step_alone(sum, c, at.at + STAGE_BYTES, lane);
-        __syncwarp();
-        if (step + 1 < end && elected()) arrive(at.filled + 8 * STAGES);
-      } else {
-        multiply_step(sum, weights, c, describe_x(at.at + STAGE_BYTES), step == begin, [&]() {
-          arrive_by_one(used, step > begin);
-        });
-      }
+      multiply_step(sum, weights, c, describe_x(at.at + STAGE_BYTES), step == begin, [&]() {
+        arrive_by_one(used, step > begin);
+      });
       used = at.filled + 8 * STAGES;
       slots.advance(at);
     }
-    if constexpr (!ALONE) {
-      wait_for_batches<0>();
-      pin(weights[1]);
-      pin(sum);
-    }
+    wait_for_batches<0>();
+    pin(weights[1]);
+    pin(sum);
     if (elected()) arrive(used);
     unscale(sum, places.unscale() + slice * ROW_BLOCKS * 8, lane);
     if (WARPS > 1 && slice % 2 == 0) {
@@ -211,7 +197,6 @@ __device__ __forceinline__ void finish(const Problem& p, const Places& places, c
                                        int count, int rank, unsigned exchanged, int index, int lane) {
   const int g = lane >> 2, t = lane & 3, tile = index;  // of the block
   const bool mine = tile < count;
-  if constexpr (SPLITS > 1) meet_cluster();
   __syncwarp();
 #pragma unroll
   for (int r = 0; r < ROW_BLOCKS; ++r)
@@ -237,7 +222,7 @@ __device__ __forceinline__ void finish(const Problem& p, const Places& places, c
       write_block(p, places.scales() + of * 16, first + of, block % ROW_BLOCKS, lane, whole);
     }
   } else if (mine) {
-#pragma unroll 1
+#pragma unroll
     for (int r = 0; r < ROW_BLOCKS; ++r) {
       const float* const of_block = reinterpret_cast<float*>(places.kept(index, 0)) + r * BLOCK_FLOATS;
       const float4 whole[1] = {sum_of_ranks(of_block, lane)};
@@ -269,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
         set_up_barrier(slots.barriers + 8 * i, 4);
         set_up_barrier(slots.barriers + 8 * (STAGES + i), MULTIPLIERS);
       }
-      set_up_barrier(exchanged, 1);
+      for (int i = 0; i < 5; ++i) set_up_barrier(exchanged + 8 * i, 1);
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
       if constexpr (SPLITS > 1) {
         const int homes = (count * ROW_BLOCKS - rank + SPLITS - 1) / SPLITS;
@@ -294,7 +279,7 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
     }
     if constexpr (OVERLAP) wait_for_predecessor();
     if (share < ROW_BLOCKS) {
-      bring_x(p, slots, fetch, places.unscale(), rank, share, lane);
+      bring_x(p, slots, fetch, places.unscale(), exchanged + 8 + 8 * share, rank, share, lane);
     } else {
       bring_weights(slots, fetch, from, to);
     }
@@ -311,11 +296,6 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
   if constexpr (SPLITS > 1) wait_for_cluster();  // all have started, so all can be sent to
 
   float sum[SUMS] = {};
-  if (MULTIPLIERS == TOGETHER || index < TOGETHER) {
-    walk<false>(p, places, slots, sum, rank, index, min(index, count - 1), lane);
-  } else {
-    walk<true>(p, places, slots, sum, rank, index, min(index, count - 1), lane);
-  }
-
+  walk(p, places, slots, sum, rank, index, min(index, count - 1), lane);
   finish(p, places, sum, first, count, rank, exchanged, index, lane);
 }

@@ -81,9 +81,12 @@ struct Largest {
 // What a warp that brings 8 rows does: `slots` say where a step goes and when it may, `fetch` asks for the
 // warp's share of the weights of a slot that has been emptied. Where x comes as operands and no row of the 8
 // needs a factor in a slice, the copy engine brings them; else the rows are converted.
+//
+// The first slots' operands are asked for while the first magnitudes are on their way: `landed` is a barrier of
+// the warp's own.
 template <class Slots, class Fetch>
-__device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fetch fetch, float* unscale, int rank,
-                                        int block, int lane) {
+__device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fetch fetch, float* unscale,
+                                        unsigned landed, int rank, int block, int lane) {
   const RowBlock rows = {p, block, lane};
   const int first = rank * WARPS * p.steps / SLICES, last = (rank + 1) * WARPS * p.steps / SLICES;
   auto slice_end = [&](int slice) { return (rank * WARPS + slice + 1) * p.steps / SLICES; };
@@ -95,6 +98,16 @@ __device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fe
   }
   Largest largest;
   largest.ask(rows, first, slice_end(0));
+  const int early = PREPARED ? min(first + STAGES, slice_end(0)) : first;
+  if (PREPARED && elected()) {
+    expect_bytes(landed, (early - first) * X_BLOCK_BYTES);
+    auto at = slots.first();
+#pragma unroll 1
+    for (int step = first; step < early; ++step) {
+      copy_bytes(at.at + STAGE_BYTES + block * X_BLOCK_BYTES, rows.operands(step), X_BLOCK_BYTES, landed);
+      slots.advance(at);
+    }
+  }
   int slice = 0, next = first;
   float factor = 1.0f;
   bool converts = false;
@@ -115,6 +128,7 @@ __device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fe
           unscale[(slice * ROW_BLOCKS + block) * 8 + (lane >> 2)] = (FORMAT == NVFP4 ? SUM_FACTOR : 1.0f) / factor;
         if (++slice < WARPS) largest.ask(rows, next, slice_end(slice));
       }
+      if (PREPARED && step == first) wait(landed, 0);
       const unsigned to = at.at + STAGE_BYTES + block * X_BLOCK_BYTES;
       if (converts) {
 #pragma unroll
@@ -126,8 +140,12 @@ __device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fe
       } else {
         __syncwarp();
         if (elected()) {
-          expect_bytes(at.filled, X_BLOCK_BYTES);
-          copy_bytes(to, rows.operands(step), X_BLOCK_BYTES, at.filled);
+          if (step < early) {
+            arrive(at.filled);
+          } else {
+            expect_bytes(at.filled, X_BLOCK_BYTES);
+            copy_bytes(to, rows.operands(step), X_BLOCK_BYTES, at.filled);
+          }
         }
       }
       slots.advance(at);

@@ -107,29 +107,3 @@ __device__ __forceinline__ void multiply_step(float (&sum)[SUMS], BatchWeights (
     }
   }
 }
-
-// The same by mma.sync, for a warp that has no three others beside it: four matrices at a time are the operands
-// of two instructions.
-__device__ __forceinline__ void multiply_step_alone(float (&sum)[SUMS], const Codes& c, unsigned x, int lane) {
-#pragma unroll
-  for (int v = 0; v < 4; ++v) {
-    uint4 b[ROW_BLOCKS];
-#pragma unroll
-    for (int r = 0; r < ROW_BLOCKS; ++r)
-      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(b[r].x), "=r"(b[r].y), "=r"(b[r].z), "=r"(b[r].w)
-                   : "r"(x + r * X_BLOCK_BYTES + v * 512 + lane * 16));
-    unsigned upper[4], lower[4];
-    decode(c.low, v, c.scales[0][v / 2], upper);
-    decode(c.high, v, c.scales[1][v / 2], lower);
-#pragma unroll
-    for (int k = 0; k < 2; ++k) {
-      const unsigned a[4] = {upper[2 * k], lower[2 * k], upper[2 * k + 1], lower[2 * k + 1]};
-#pragma unroll
-      for (int r = 0; r < ROW_BLOCKS; ++r) {
-        float(&into)[4] = *reinterpret_cast<float(*)[4]>(sum + 4 * r);
-        multiply(into, a, k == 0 ? b[r].x : b[r].z, k == 0 ? b[r].y : b[r].w);
-      }
-    }
-  }
-}

@@ -12,11 +12,15 @@ GROUP_TILES = 4
 MOST_GROUPS = 6
 """Warpgroups that multiply, of a block: sums of more find no registers."""
 
-MOST_ALONE = 3
-"""Warps of a block that multiply alone, by mma.sync."""
-
 BRINGERS = 4
 """Warps that bring activations, 8 rows each."""
+
+SLICES = 8
+"""Parts of K, whose sums are added as a binary tree of neighbours."""
+
+LEVELS = {1: 2, 2: 1, 4: 0, 8: 0}
+"""Sums of the tree over slices that wait in shared memory, by blocks that share K; one more waits in
+registers."""
 
 TILE_STEP_BYTES = 1152
 """NVFP4 codes and scales of one tile and step."""
@@ -28,28 +32,23 @@ SUMS_BYTES = 512
 """The fp32 sums of one tile and 8 rows."""
 
 
-def streamed_multipliers(groups: int, tiles: int) -> int:
-    """Return the warps of a block that multiply: those of warpgroups, and more with a tile alone."""
-    return max(GROUP_TILES * groups, tiles)
-
-
-def streamed_bytes(groups: int, tiles: int, stages: int, slices: int, row_blocks: int) -> int:
+def streamed_bytes(groups: int, tiles: int, stages: int, splits: int, row_blocks: int) -> int:
     """Return the dynamic shared memory of a block.
 
     Args:
         groups: warpgroups that multiply.
         tiles: of a block.
         stages: steps that the ring holds.
-        slices: of K, of a block.
+        splits: blocks that share K.
         row_blocks: of 8 activation rows.
     """
-    barriers = _aligned(8 * (2 * stages + 1))
-    factors = slices * 32 * 4
+    barriers = _aligned(8 * (2 * stages + 1 + BRINGERS))
+    factors = SLICES // splits * 32 * 4
     scales = _aligned(tiles * TILE_ROWS * 4)
-    levels = 2 if slices >= 8 else 1 if slices >= 4 else 0
-    kept = streamed_multipliers(groups, tiles) * levels * row_blocks * SUMS_BYTES
+    kept = GROUP_TILES * groups * LEVELS[splits] * row_blocks * SUMS_BYTES
+    sent = 0 if splits == 1 else -(-tiles * row_blocks // splits) * splits * SUMS_BYTES
     slot = tiles * TILE_STEP_BYTES + row_blocks * STEP_X_BYTES
-    return barriers + factors + scales + kept + stages * slot
+    return barriers + factors + scales + kept + sent + stages * slot
 
 
 def _aligned(num_bytes: int) -> int:

@@ -9,17 +9,7 @@ from typing import Any, Literal
 
 from kernels.common.round import MAX_ROWS
 from kernels.linear.formats import STEP, TILE_ROWS
-from kernels.linear.streamed import (
-    BRINGERS,
-    GROUP_TILES,
-    MOST_ALONE,
-    MOST_GROUPS,
-    streamed_bytes,
-    streamed_multipliers,
-)
-
-SLICES = 8
-"""Parts of K, one a warp; their sums are added as a binary tree of neighbours."""
+from kernels.linear.streamed import BRINGERS, GROUP_TILES, MOST_GROUPS, SLICES, streamed_bytes
 
 BLOCK_ROWS = 8
 """Activation rows of one matrix instruction."""
@@ -93,9 +83,7 @@ class SkinnyTile:
     @property
     def workers(self) -> int:
         """Warps of a block that multiply."""
-        if self.is_streamed:
-            return streamed_multipliers(self.crew, self.tiles)
-        return self.crew * self.team_warps
+        return self.crew * (GROUP_TILES if self.is_streamed else self.team_warps)
 
     @property
     def warps(self) -> int:
@@ -209,7 +197,7 @@ def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
     """Return the dynamic shared memory of a block, as its source lays it out."""
     slices, longest, share = tile.team_warps, problem.longest_slice, problem.share
     if tile.is_streamed:
-        return streamed_bytes(tile.crew, tile.tiles, tile.stages, slices, problem.row_blocks)
+        return streamed_bytes(tile.crew, tile.tiles, tile.stages, tile.splits, problem.row_blocks)
     barriers = _aligned(8 * (tile.crew * TEAM_BARRIERS + tile.workers * tile.stages + slices))
     rows = _aligned(2 * slices * problem.row_blocks * BLOCK_ROWS * 4)
     held = most_tiles(tile, problem, num_sms) // share
@@ -265,7 +253,7 @@ def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_byte
         served = served and problem.num_steps >= SLICES  # no slice is empty
         return (
             served
-            and held <= tile.tiles <= GROUP_TILES * tile.crew + MOST_ALONE
+            and held <= tile.tiles <= GROUP_TILES * tile.crew
             and tile.crew <= MOST_GROUPS
             and shared_bytes(tile, problem, num_sms) <= max_shared_bytes
         )

@@ -44,6 +44,11 @@ HAS_WGMMA = 9
 """The compute capability, its first number, whose GPUs have wgmma: earlier and later ones have not."""
 
 
+DEPTHS = (3, 4, 5, 6, 8, 10)
+"""Steps that the ring of a streamed launch may hold: more ask for so much at the start that the
+activations wait behind it."""
+
+
 def defaults(
     N: int, Kp: int, format_name: str, capability: tuple[int, int], *, paired: bool = False
 ) -> SkinnyTiles:
@@ -221,16 +226,12 @@ def _streamed(problem: SkinnyProblem) -> list[SkinnyTile]:
     for splits in CLUSTERS:
         tile = SkinnyTile(splits, 1, 1, 2, "streamed", 0)
         held = most_tiles(tile, problem, num_sms)
-        for crew in {-(-held // GROUP_TILES), max(1, held // GROUP_TILES)}:
-            deep = [
-                one
-                for stages in range(2, 13)
-                if fits(
-                    one := replace(tile, crew=crew, tiles=held, stages=stages),
-                    problem, num_sms, limit,
-                )
-            ]  # fmt: skip
-            found += deep[-2:]
+        tile = replace(tile, crew=-(-held // GROUP_TILES), tiles=held)
+        found += [
+            one
+            for stages in DEPTHS
+            if fits(one := replace(tile, stages=stages), problem, num_sms, limit)
+        ]
     return found
 
 

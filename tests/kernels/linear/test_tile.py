@@ -121,7 +121,7 @@ def streamed_bytes_of_source(tile: SkinnyTile, problem: SkinnyProblem) -> int:
 
     scales = names["RING_BARRIERS"] + 4 * value_of(r"return unscale\(\) \+ (.+?);")
     kept = scales + 4 * value_of(r"char\*>\(scales\(\) \+ (.+?)\);")
-    kept += names["MULTIPLIERS"] * names["LEVELS"] * names["KEPT_BYTES"]
+    kept += names["MULTIPLIERS"] * names["LEVELS"] * names["KEPT_BYTES"] + names["SENT_BYTES"]
     return kept + names["STAGES"] * names["SLOT_BYTES"]
 
 
