@@ -110,7 +110,7 @@ __device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fe
   }
   int slice = 0, next = first;
   float factor = 1.0f;
-  bool converts = false;
+  bool converts = !PREPARED;
   auto at = slots.first();
 #pragma unroll 1
   for (int base = first; base < last; base += AHEAD) {
