@@ -2,10 +2,10 @@
 
 What is decided while the program runs is decided here, or by what is called from here: the path
 and its switches by `engine.compute_path`, a product's kernel by `engine.model.packed.way_of`, where
-a round norms and gates by `kernels.delta.gate.GATED_FROM`, which rounds go through the convolution
-and the delta rule in one launch by `kernels.mixer.tile.takes`, which are convolved by another build
-by `kernels.conv.rows_launch.ROWS_FROM`. The other operations have one kernel a path, whatever the
-rows: `engine.operations` names them.
+a round norms and gates by `kernels.delta.gate.GATED_FROM`, which rounds go through a delta layer in
+one launch by `kernels.mixer.tile.takes`, which are added and normed by another build by
+`kernels.norm.rows_launch.takes`. The other operations have one kernel a path, whatever the rows:
+`engine.operations` names them.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,6 @@ from engine.profile import WeightFormat
 from engine.settings.declared import KernelSettings
 from kernels.common.nvrtc import architecture
 from kernels.common.round import MAX_ROWS
-from kernels.conv.rows_launch import ROWS_FROM
 from kernels.delta.gate import GATED_FROM
 from kernels.linear.skinny_launch import has_converter
 from kernels.mixer.tile import MOST_ROWS
@@ -90,19 +89,18 @@ def dispatch(
         return _prefill(kernels)
     if operation == "product":
         return _product(facts, num_rows, kernels, format_name)
+    if operation == "norm" and num_rows <= MAX_ROWS and _overlap(facts, kernels).kernel == "on":
+        return replace(KERNELS[operation], build="CUDA C++")
     return _by_rows(operation, num_rows, format_name)
 
 
 def _by_rows(operation: Operation, num_rows: int, format_name: WeightFormat) -> Chosen:
     """A kernel; few rows of a round go through a delta layer by other ones, of the same bits."""
-    if operation == "gated norm of a round" and num_rows < GATED_FROM:
-        return GATED_APART
     if operation in JOINED_OPERATIONS and num_rows <= MOST_ROWS and format_name == "bf16":
         return JOINED
-    chosen = KERNELS[operation]
-    if chosen.name == "conv_gates" and num_rows >= ROWS_FROM and format_name == "bf16":
-        return replace(chosen, build="CUDA C++")
-    return chosen
+    if operation == "gated norm of a round" and num_rows < GATED_FROM:
+        return GATED_APART
+    return KERNELS[operation]
 
 
 def decoding_of(format_name: str, facts: DeviceFacts) -> str:

@@ -134,12 +134,17 @@ GATED_APART = Chosen(
 
 JOINED = Chosen(
     "kernels.mixer.op.mixer_rows", "CUDA C++",
-    "convolution, gates and delta rule of few rows in one launch, where a | b are plain bf16; the "
-    "bits are those of two",
+    "convolution, gates, delta rule and the norm behind it, of few rows in one launch, where a | b "
+    "are plain bf16; the bits are those of one after another",
 )  # fmt: skip
 
 JOINED_OPERATIONS: frozenset[Operation] = frozenset(
-    ("multiply gates of a round", "convolve a round", "delta rule of a round")
+    (
+        "multiply gates of a round",
+        "convolve a round",
+        "delta rule of a round",
+        "gated norm of a round",
+    )
 )
 
 REFERENCE: Mapping[Operation, str] = MappingProxyType({

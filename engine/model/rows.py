@@ -125,11 +125,13 @@ def _walk(
     ready = operands_for(weights.out, num_rows) if width % STEP == 0 else None
     gate = OutputGate(z.view(num_rows, -1, width), weights.norm, config.rms_norm_eps, ready)
     out = x.new_empty((num_rows, heads, width))
+    gated = num_rows >= GATED_FROM
     if plain is not None and takes(num_rows, config.key_head_dim, width, x.shape[1]):
+        gated = True
         mixer_rows(
             raw, GateInputs(x, plain), weights.conv, weights.decay_rate, weights.dt_bias,
             state.tails[index], record, state.recurrent[index], *pending, tree,
-            out=out, overlap=shape.overlap,
+            out=out, gate=gate, overlap=shape.overlap,
         )  # fmt: skip
     else:
         ab = gates_product(x, weights) if plain is None else GateInputs(x, plain)
@@ -143,9 +145,9 @@ def _walk(
         )  # fmt: skip
         delta_walk(
             q, v, beta, state.recurrent[index], record, *pending, tree.saves, tree.restores,
-            out=out, gate=gate if num_rows >= GATED_FROM else None, overlap=shape.overlap,
+            out=out, gate=gate if gated else None, overlap=shape.overlap,
         )  # fmt: skip
-    if num_rows < GATED_FROM:
+    if not gated:
         out = gated_rms_norm(
             out, gate.z, gate.weight, gate.eps, overlap=shape.overlap, operands=ready
         )
@@ -202,8 +204,9 @@ def _attend(
         overlap=shape.overlap,
     )  # fmt: skip
     gate = both.view(x.shape[0], -1, 2 * width)[..., width:]
+    ready = operands_for(weights.o, x.shape[0])
     mixed = attention_verify(
         query, store.keys, store.values, gate, inputs.start, tree.depths, tree.paths,
-        max_context=shape.max_context, scales=store.scales, overlap=shape.overlap,
+        max_context=shape.max_context, scales=store.scales, overlap=shape.overlap, operands=ready,
     )  # fmt: skip
-    return product(mixed, weights.o)
+    return product(mixed, weights.o, ready)

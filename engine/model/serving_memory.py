@@ -181,7 +181,8 @@ def _operand_bytes(config: ModelConfig) -> int:
 
     They are fp16, with a magnitude of 16 bits for each 8 inputs (`kernels.common.operands`).
     """
-    width = config.hidden_size + config.intermediate_size + config.value_dim
+    mixed = max(config.value_dim, config.query_dim)
+    width = config.hidden_size + config.intermediate_size + mixed
     return 2 * width + 2 * width // PART
 
 

@@ -7,6 +7,7 @@
 #include <cuda_bf16.h>
 #include <math_constants.h>
 
+#include "../common/operands.cuh"
 #include "chunks.cuh"
 #include "partials.cuh"
 
@@ -24,6 +25,7 @@ struct Problem {
   const int* start;
   const int* depths;          // [T]
   int gate_stride, gate_head_stride, out_stride, rows, heads, chunks;
+  NextOperands next;          // of out
 };
 
 __device__ __forceinline__ void add_scaled(float4& sum, float scale, const float4& more) {
@@ -42,6 +44,28 @@ __device__ __forceinline__ __nv_bfloat16 gated(float sum, float weight, __nv_bfl
   const float attention = __bfloat162float(__float2bfloat16_rn(__fdiv_rn(sum, weight)));
   const float sigmoid = __fdiv_rn(1.0f, 1.0f + expf(-__bfloat162float(gate)));
   return __float2bfloat16_rn(__fmul_rn(attention, __bfloat162float(__float2bfloat16_rn(sigmoid))));
+}
+
+// Write a quad's four columns of sixteen, from an input on, as operands too. Quads side by side share the eights.
+__device__ __forceinline__ void write_operands(const NextOperands& to, int row, int first, int t,
+                                               const __nv_bfloat16 (&x)[4]) {
+  unsigned most[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const __half2 pair = __halves2half2(operand_of(x[2 * i]), operand_of(x[2 * i + 1]));
+    *reinterpret_cast<__half2*>(operand_place(to, row, first + column_of(t, 2 * i))) = pair;
+    most[i] = max(magnitude(x[2 * i]), magnitude(x[2 * i + 1]));
+  }
+  if constexpr (KV_BYTES == 1) most[0] = most[1] = max(most[0], most[1]);  // both of one eight
+  constexpr int SHARERS = KV_BYTES == 1 ? 2 : 4;
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+#pragma unroll
+    for (int apart = 1; apart < SHARERS; apart *= 2) most[i] = max(most[i], __shfl_xor_sync(~0u, most[i], apart));
+  if (t % 2 == 0) {
+    const int eight = t / 2;
+    tell_largest(to, row, first + 8 * eight, most[eight]);
+  }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine(const __grid_constant__ Problem p) {
@@ -115,9 +139,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine
     weight = __fadd_rn(weight, strand_weights[i]);
   }
   if (reached > p.chunks) weight = CUDART_NAN_F;  // the context outgrew the launch: never a quiet answer
-  __nv_bfloat16* const out = p.out + static_cast<long long>(row) * p.out_stride + head * D + quad / 4 * 16;
-  out[column_of(quad % 4, 0)] = gated(sum.x, weight, gates[0]);
-  out[column_of(quad % 4, 1)] = gated(sum.y, weight, gates[1]);
-  out[column_of(quad % 4, 2)] = gated(sum.z, weight, gates[2]);
-  out[column_of(quad % 4, 3)] = gated(sum.w, weight, gates[3]);
+  const int first = head * D + quad / 4 * 16;
+  __nv_bfloat16* const out = p.out + static_cast<long long>(row) * p.out_stride + first;
+  const __nv_bfloat16 results[4] = {gated(sum.x, weight, gates[0]), gated(sum.y, weight, gates[1]),
+                                    gated(sum.z, weight, gates[2]), gated(sum.w, weight, gates[3])};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) out[column_of(quad % 4, i)] = results[i];
+  if (p.next.image != nullptr) write_operands(p.next, row, first, quad % 4, results);
 }

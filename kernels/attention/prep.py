@@ -65,6 +65,8 @@ def attention_prep(
         scales: of a store of codes; None for BF16.
         overlap: whether the launch may begin before the kernel before it has ended; changes no
             bit. Every kernel of the stream must then wait for the one before, as this one does.
+            Start, depths and angles are read before that kernel ends: what writes them must have
+            ended before the graph, or the last kernel without overlap, began.
 
     Raises:
         TypeError: a dtype is not one of those above.

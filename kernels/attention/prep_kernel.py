@@ -95,12 +95,19 @@ def attention_prep_kernel(
         value_inverse = tl.div_rn(1.0, tl.load(value_scales_ptr + group, mask=is_k, other=1.0))
     if OVERLAP:
         gdc_launch_dependents()
-        gdc_wait()
-
     start = tl.load(start_ptr).to(tl.int64)
     positions = start + rows
     if HAS_DEPTHS:
         positions = start + tl.load(depths_ptr + rows, mask=known, other=0)
+    angle = positions * (2 * HALF)
+    turn = known & (positions < num_positions) & (near < HALF)
+    cos_near = tl.load(cos_ptr + angle + near, mask=turn, other=0.0)
+    cos_far = tl.load(cos_ptr + angle + far, mask=turn, other=0.0)
+    sin_near = tl.load(sin_ptr + angle + near, mask=turn, other=0.0)
+    sin_far = tl.load(sin_ptr + angle + far, mask=turn, other=0.0)
+    if OVERLAP:
+        gdc_wait()
+
     q_at = q_ptr + rows * stride_q_row + head * (2 * D)
     k_at = k_ptr + rows * stride_k_row + group * D
     q_mask, k_mask = known & is_q, known & is_k
@@ -113,13 +120,6 @@ def attention_prep_kernel(
     two = tl.where(is_q, two, tl.load(k_at + far, mask=k_mask & (near < HALF), other=0.0))
     v_at = v_ptr + rows * stride_v_row + group * D + cols
     value = tl.load(v_at, mask=k_mask & (cols < D), other=0.0)
-
-    angle = positions * (2 * HALF)
-    turn = known & (positions < num_positions) & (near < HALF)
-    cos_near = tl.load(cos_ptr + angle + near, mask=turn, other=0.0)
-    cos_far = tl.load(cos_ptr + angle + far, mask=turn, other=0.0)
-    sin_near = tl.load(sin_ptr + angle + near, mask=turn, other=0.0)
-    sin_far = tl.load(sin_ptr + angle + far, mask=turn, other=0.0)
 
     x32 = x.to(tl.float32)
     mean = tl.div_rn(sum_rows(x32 * x32, ROWS, 0, PAIRS), D * 1.0)

@@ -12,6 +12,7 @@ from kernels.attention.reference import attention_reference, gate_reference
 from kernels.attention.verify_launch import scratch_elements
 from kernels.attention.verify_tile import HEAD_DIM, VerifyTile
 from kernels.common.expect import Axes
+from kernels.common.operands import Operands
 from kernels.common.round import MAX_ROWS
 
 BF16 = (torch.bfloat16,)
@@ -33,6 +34,7 @@ def attention_verify(
     scratch: torch.Tensor | None = None,
     overlap: bool = False,
     tile: VerifyTile | None = None,
+    operands: Operands | None = None,
 ) -> torch.Tensor:
     """Attend from every row of a verify to the committed context and its own path; gate the result.
 
@@ -60,6 +62,7 @@ def attention_verify(
             allocates. Two calls in flight at one time need one each.
         overlap: start before the previous kernel of the stream has ended, and let the next one.
         tile: launch choice; None for the default. Changes no bit.
+        operands: written with the result as the product behind takes it; None where it does not.
 
     Returns:
         bf16 [T, H * 256]: round(attention) * round(sigmoid(gate)), rounded; `out` where given.
@@ -103,8 +106,13 @@ def attention_verify(
     expect_scales(name, keys, values, scales)
     _expect_tables(depths, paths, axes["T"])
     _expect_heads(q, keys, values, out)
+    if operands is not None:
+        operands.expect(name, out)
     if not q.is_cuda:
-        return _on_cpu(q, keys, values, scales, gate, start, depths, paths, out)
+        _on_cpu(q, keys, values, scales, gate, start, depths, paths, out)
+        if operands is not None:
+            operands.fill(out)
+        return out
     if axes["T"] == 0:
         return out
     needed = scratch_elements(axes["T"], axes["H"], max_context)
@@ -117,7 +125,7 @@ def attention_verify(
         )
     verify_launch.launch(
         q, keys, values, gate, start, depths, paths, out, scratch,
-        scales=scales, max_context=max_context, tile=tile, overlap=overlap,
+        scales=scales, max_context=max_context, tile=tile, overlap=overlap, operands=operands,
     )  # fmt: skip
     return out
 
@@ -187,7 +195,7 @@ def _on_cpu(
     depths: torch.Tensor,
     paths: torch.Tensor,
     out: torch.Tensor,
-) -> torch.Tensor:
+) -> None:
     """Compute with torch: each row in products of its own, over the keys of its path in order."""
     first = int(start)
     keys, values = widened(keys, values, scales)
@@ -196,4 +204,3 @@ def _on_cpu(
         k, v = (torch.cat((store[:, :first], store[:, own]), 1) for store in (keys, values))
         mixed = gate_reference(attention_reference(q[row : row + 1], k, v), gate[row : row + 1])
         out[row] = mixed.flatten()
-    return out

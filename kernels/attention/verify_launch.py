@@ -21,6 +21,8 @@ from kernels.attention.verify_tile import (
 )
 from kernels.common import nvrtc
 from kernels.common.cuda_kernel import CudaKernel, Launch, TensorMap
+from kernels.common.operands import Operands
+from kernels.common.operands_arguments import NextOperands, next_operands
 
 COMBINE_THREADS, STRANDS = 512, 8
 BOX_BYTES = 128
@@ -70,6 +72,7 @@ class CombineArguments(ctypes.Structure):
         ("rows", ctypes.c_int),
         ("heads", ctypes.c_int),
         ("chunks", ctypes.c_int),
+        ("next", NextOperands),
     ]
 
 
@@ -99,6 +102,7 @@ def launch(
     max_context: int,
     tile: VerifyTile | None,
     overlap: bool,
+    operands: Operands | None,
 ) -> None:
     """Launch both kernels on the current stream; shapes are those of `attention_verify`."""
     rows, heads = q.shape[:2]
@@ -126,7 +130,7 @@ def launch(
         CombineArguments(
             sums, tops, weights, gate.data_ptr(), out.data_ptr(), start.data_ptr(),
             depths.data_ptr(), gate.stride(0), gate.stride(1), out.stride(0), rows, heads,
-            plan.chunks,
+            plan.chunks, next_operands(operands),
         ),
     )  # fmt: skip
 

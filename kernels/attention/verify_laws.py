@@ -24,6 +24,8 @@ from kernels.common.capture import capture
 from kernels.common.case import Case, Tensors
 from kernels.common.compare import different_bits
 from kernels.common.family import Law
+from kernels.common.operands import Operands
+from kernels.common.operands_law import wrong_operands
 
 ROWS = ("T", "HD")
 
@@ -34,7 +36,10 @@ TREE_STARTS = (0, 1, 31, 40, 63, 64, 100, 127, 1000, 1015, 1023, 2030, 2047, 409
 
 
 def _called(
-    inputs: Tensors, tile: VerifyTile | None = None, max_context: int | None = None
+    inputs: Tensors,
+    tile: VerifyTile | None = None,
+    max_context: int | None = None,
+    operands: Operands | None = None,
 ) -> torch.Tensor:
     """Call attention_verify into a poisoned output."""
     q = inputs["q"]
@@ -43,7 +48,7 @@ def _called(
     reached = inputs["keys"].shape[1] + MAX_ROWS if max_context is None else max_context
     return attention_verify(
         *(inputs[name] for name in names), max_context=reached, scales=scales_of(inputs), out=out,
-        tile=tile,
+        tile=tile, operands=operands,
     )  # fmt: skip
 
 
@@ -254,11 +259,27 @@ def _codes_differ_from_what_they_stand_for(device: str) -> str | None:
     return None
 
 
+def _operands_differ(device: str, *, coded: bool) -> str | None:
+    """Compare operands with those of the rows that are written beside them."""
+    for rows, start, heads in ((1, 40, 6), (5, 1100, 6), (19, 62, 4)):
+        case = verify_case(rows, start, heads=heads, groups=1, coded=coded)
+        inputs = case.draw(10, device)
+        inputs["gate"][0, 1, 3] = torch.nan
+
+        def write(operands: Operands, inputs: Tensors = inputs) -> torch.Tensor:
+            return _called(inputs, operands=operands)
+
+        if fault := wrong_operands(write, rows, inputs["q"][0].numel(), device):
+            return f"{rows} rows at {start}: {fault}"
+    return None
+
+
 LAWS = (
     *for_both("random trees are the single steps of their rows", _trees_differ),
     *for_both("a chain has the bits of a branch of a tree", _chain_is_no_tree),
     *for_both("what is not on a row's path does not reach it", _later_rows_reach_earlier_ones),
     *for_both("a compacted path is a committed path", _compacted_differs),
+    *for_both("operands are those of the rows", _operands_differ),
     *for_both("views have the bits of contiguous copies", _strides_differ),
     *for_both("no tile of attention changes a bit", _tile_changes_bits, cuda_only=True),
     *for_both("no context class changes a bit", _class_changes_bits, cuda_only=True),

@@ -13,7 +13,6 @@ from kernels.common.typing import constexpr
 from kernels.conv.arguments import PRODUCT_LANES
 
 _LANES: tl.constexpr = tl.constexpr(PRODUCT_LANES)
-_LINES: tl.constexpr = tl.constexpr(128)
 _PAIRS: tl.constexpr = tl.constexpr(PRODUCT_LANES.bit_length() - 1)
 
 
@@ -71,17 +70,6 @@ def store_gates(
 
 
 @triton.jit
-def _ask_for(row_ptr, WIDTH: constexpr) -> None:
-    """Have a row of bf16 brought to the second-level cache, 128 bytes a lane."""
-    lines = tl.arange(0, _LINES) * 64
-    at = row_ptr + tl.where(lines < WIDTH, lines, 0)
-    tl.inline_asm_elementwise(
-        "prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [at.to(tl.int64)], dtype=tl.int32,
-        is_pure=False, pack=1,
-    )  # fmt: skip
-
-
-@triton.jit
 def store_product_gates(
     hidden_ptr, weight_ptr, decay_rate_ptr, dt_bias_ptr, decay_ptr, beta_ptr, head, row, parity,
     stride_hidden_row, stride_weight_row,
@@ -95,21 +83,20 @@ def store_product_gates(
     lanes = tl.arange(0, _LANES)[None, :]
     a = tl.zeros((1, _LANES), dtype=tl.float32)
     b = tl.zeros((1, _LANES), dtype=tl.float32)
-    if OVERLAP:
-        _ask_for(a_ptr, INPUTS)
-        _ask_for(b_ptr, INPUTS)
-        gdc_wait()
     for start in tl.static_range(0, INPUTS, _LANES):  # pyright: ignore[reportGeneralTypeIssues]
         at = start + lanes
         known = at < INPUTS
         a_weight = tl.load(a_ptr + at, mask=known, other=0.0).to(tl.float32)
         b_weight = tl.load(b_ptr + at, mask=known, other=0.0).to(tl.float32)
-        x = tl.load(hidden_ptr + at, mask=known, other=0.0).to(tl.float32)
+        x = tl.load(hidden_ptr + at, mask=known, other=0.0, cache_modifier=".cg").to(tl.float32)
         a += x * a_weight
         b += x * b_weight
     a = sum_rows(a, 1, 0, _PAIRS).to(tl.bfloat16)
     b = sum_rows(b, 1, 0, _PAIRS).to(tl.bfloat16)
     only = tl.zeros((1, 1), dtype=tl.int32)
     decay = exp(log_decay(a, rate, bias))
+    share = write_share(b).to(tl.float32)
+    if OVERLAP:
+        gdc_wait()  # what was read is older than the predecessor; it may read what is written
     tl.store(decay_ptr + (parity * 32 + row) * VALUE_HEADS + head + only, decay)
-    tl.store(beta_ptr + row * VALUE_HEADS + head + only, write_share(b).to(tl.float32))
+    tl.store(beta_ptr + row * VALUE_HEADS + head + only, share)

@@ -1,8 +1,7 @@
 """Offer the convolution with its gates: check arguments, choose the build, launch.
 
-CUDA tensors go to the Triton kernels, or to rows.cu where many rows come with what their a | b are
-the product of; CPU tensors to the torch references. In a process whose kernels were built for
-Triton's interpreter (checks only) CPU tensors go to the Triton kernels too.
+CUDA tensors go to the Triton kernels, CPU tensors to the torch references. In a process whose
+kernels were built for Triton's interpreter (checks only) CPU tensors go to the Triton kernels too.
 """
 
 import torch
@@ -30,7 +29,6 @@ from kernels.conv.gates_reference import (
     tail_behind_pending_reference,
     unit_length,
 )
-from kernels.conv.rows_launch import launch_rows, takes
 
 FOLD_LANES = 512
 """Channels of one program of the fold."""
@@ -85,7 +83,8 @@ def conv_gates(
             bit. Every kernel of the stream must then wait for the one before, as this one does.
             Scalars, tables, tails and the last round's rows are read before that kernel ends:
             what writes them must have ended before the graph, or the last kernel without
-            overlap, began.
+            overlap, began. So are the rows that a | b are the product of: they must be older than
+            that kernel, and it must have waited before it let this one start, as products do.
 
     Raises:
         TypeError: a dtype is not one of those above.
@@ -162,13 +161,6 @@ def conv_gates(
         record_raw[writes, :num_rows] = x
         tails[writes] = tail
         return
-    if isinstance(ab, GateInputs) and x.is_cuda and takes(x, ab, axes["D"]):
-        others = (
-            weight, decay_rate, dt_bias, tails, record_raw, record_k, record_decay, parity,
-            num_pending, pending_rows, parents, q, v, beta,
-        )  # fmt: skip
-        launch_rows(x, ab, (axes["G"], axes["H"]), others, overlap=overlap)
-        return
     from kernels.conv.kernel import conv_gates_kernel
 
     constants = constants_of("conv_gates", axes)
@@ -240,5 +232,6 @@ def conv_fold(
 
 def warps_of(num_rows: int, *, multiplies: bool) -> int:
     """Choose the warps of a verify's programs: more while there are few. Changes no bit."""
-    few = 4 if multiplies else 2
-    return few if num_rows <= 4 else 1
+    if not multiplies:
+        return 2 if num_rows <= 4 else 1
+    return 4 if num_rows <= 4 else 2 if num_rows <= 8 else 1

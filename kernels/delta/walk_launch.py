@@ -118,7 +118,7 @@ def launch_walk(
         out.data_ptr(),
         *(table.data_ptr() for table in tables),
         _record(record, pending),
-        _gate(gate),
+        gate_arguments(gate),
         num_rows,
         key_heads,
         heads,
@@ -211,7 +211,8 @@ def _record(
     return RecordArguments(*(tensor.data_ptr() for tensor in tensors))
 
 
-def _gate(gate: OutputGate | None) -> GateArguments:
+def gate_arguments(gate: OutputGate | None) -> GateArguments:
+    """Return a gate as kernels take it; of none, what is never read."""
     if gate is None:
         return GateArguments()
     wide = gate.weight.dtype == torch.float32

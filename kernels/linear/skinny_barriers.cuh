@@ -71,8 +71,9 @@ __device__ __forceinline__ void meet_cluster() {
   wait_for_cluster();
 }
 
-// Let the next kernel of the stream start, and read nothing of the one before until it has ended.
+// Read nothing of the kernel before until it has ended, then let the next one start: so that one may read at
+// once what is older than this one.
 __device__ __forceinline__ void wait_for_predecessor() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }

@@ -10,9 +10,10 @@ from kernels.common import nvrtc
 from kernels.common.cuda_kernel import CudaKernel, Launch
 from kernels.common.tree import TreeTables
 from kernels.conv.arguments import GateInputs
+from kernels.delta.gate import OutputGate
 from kernels.delta.record import DeltaRecord
-from kernels.delta.walk_launch import RecordArguments
-from kernels.mixer.tile import macros, num_blocks, num_threads
+from kernels.delta.walk_launch import GateArguments, RecordArguments, gate_arguments
+from kernels.mixer.tile import blocks_of_head, macros, num_blocks, num_threads
 
 SOURCE = Path(__file__).with_name("mixer.cu")
 
@@ -35,6 +36,7 @@ class MixerArguments(ctypes.Structure):
         ("state", ctypes.c_void_p),
         ("out", ctypes.c_void_p),
         ("record", RecordArguments),
+        ("gate", GateArguments),
         ("x_stride", ctypes.c_longlong),
         ("inputs_stride", ctypes.c_longlong),
         ("weight_stride", ctypes.c_longlong),
@@ -55,6 +57,7 @@ def launch_rows(
     pending: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     tree: TreeTables,
     out: torch.Tensor,
+    gate: OutputGate | None,
     *,
     overlap: bool,
 ) -> None:
@@ -72,6 +75,7 @@ def launch_rows(
         pending: parity, num_pending and pending_rows.
         tree: of the rows.
         out: bf16 [T, H, E].
+        gate: what follows the walk; None writes its outputs.
         overlap: start before the previous kernel of the stream has ended.
     """
     tensors = (
@@ -82,30 +86,40 @@ def launch_rows(
     arguments = MixerArguments(
         *(tensor.data_ptr() for tensor in tensors),
         RecordArguments(*(tensor.data_ptr() for tensor in recorded)),
+        gate_arguments(gate),
         x.stride(0), gates.rows.stride(0), gates.weight.stride(0), record.k.shape[-2],
         state.shape[0],
     )  # fmt: skip
-    shape = Launch(num_blocks(state.shape[0]), num_threads(), 0, overlap=overlap)
-    load(x.shape[0], gates.rows.shape[1], x.get_device()).launch(shape, arguments)
+    gated = gate is not None
+    shape = _shape(state.shape[0], gated=gated, overlap=overlap)
+    load(x.shape[0], gates.rows.shape[1], x.get_device(), gated=gated).launch(shape, arguments)
 
 
-def cubin(num_rows: int, num_inputs: int, capability: tuple[int, int]) -> bytes:
+def cubin(num_rows: int, num_inputs: int, capability: tuple[int, int], *, gated: bool) -> bytes:
     """Compile the kernel; needs no GPU.
 
     Args:
         num_rows: of the call.
         num_inputs: of the product of a | b.
         capability: compute capability, such as (12, 1).
+        gated: the walk ends in a gate.
     """
-    chosen = macros(num_rows, num_inputs)
+    chosen = macros(num_rows, num_inputs, gated=gated)
     return nvrtc.compile_cubin(_source(), nvrtc.architecture(capability), chosen)
 
 
 @cache
-def load(num_rows: int, num_inputs: int, device: int) -> CudaKernel:
+def load(num_rows: int, num_inputs: int, device: int, *, gated: bool) -> CudaKernel:
     """Compile and load the kernel on the current device, once."""
     capability = torch.cuda.get_device_capability(device)
-    return CudaKernel(cubin(num_rows, num_inputs, capability), "mixer_rows")
+    return CudaKernel(cubin(num_rows, num_inputs, capability, gated=gated), "mixer_rows")
+
+
+@cache
+def _shape(heads: int, *, gated: bool, overlap: bool) -> Launch:
+    """Return the one object by which a kernel finds what the driver wants of a launch."""
+    cluster = blocks_of_head() if gated else 1
+    return Launch(num_blocks(heads), num_threads(), 0, cluster=cluster, overlap=overlap)
 
 
 @cache

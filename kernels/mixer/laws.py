@@ -2,12 +2,15 @@
 
 import random
 from collections.abc import Iterator
+from itertools import product
 
 import torch
 
 from kernels.common.capture import capture
 from kernels.common.compare import different_bits
 from kernels.common.family import Law
+from kernels.common.operands import Operands
+from kernels.common.operands_law import wrong_operands
 from kernels.common.tree import StagedTree, TreePlan, plan_chain, plan_tree
 from kernels.mixer.rounds import Layer, Rows, Sizes, Weights
 from kernels.mixer.tile import HEAD_DIM, MOST_ROWS
@@ -27,7 +30,9 @@ def first_difference(got: Layer, want: Layer) -> str | None:
     return None
 
 
-def play(sizes: Sizes, plans: Iterator[TreePlan], device: str, *, overlap: bool) -> str | None:
+def play(
+    sizes: Sizes, plans: Iterator[TreePlan], device: str, *, gated: bool, overlap: bool
+) -> str | None:
     """Play rounds in one launch beside the same rounds in two, a random path accepted."""
     generator, chance = torch.Generator().manual_seed(sizes.inputs), random.Random(sizes.heads)
     together = Layer(sizes, Weights.draw(sizes, device, generator), device)
@@ -37,11 +42,13 @@ def play(sizes: Sizes, plans: Iterator[TreePlan], device: str, *, overlap: bool)
         apart = together.copy()
         out = torch.full((plan.num_nodes, sizes.heads, HEAD_DIM), torch.nan, device=device)
         got, want = out.bfloat16(), out.bfloat16()
-        together.joined(rows, got, overlap=overlap)
-        apart.apart(rows, want)
+        gate = together.gate(rows) if gated else None
+        together.joined(rows, got, gate=gate, overlap=overlap)
+        apart.apart(rows, want, gate=gate)
         fault = different_bits(got, want, ("T", "H", "E")) or first_difference(together, apart)
         if fault:
-            return f"round {number} of {sizes}, parents {plan.parents}, overlap {overlap}: {fault}"
+            how = f"gated {gated}, overlap {overlap}"
+            return f"round {number} of {sizes}, parents {plan.parents}, {how}: {fault}"
         together.accept(plan.paths[chance.randrange(plan.num_nodes)])
     return None
 
@@ -77,9 +84,28 @@ def _launches_differ(device: str) -> str | None:
     """Play all trees after all trees, of the heads of all models and of odd numbers of inputs."""
     pairs = [plan for one in PLANS for other in PLANS for plan in (one, other)]
     for sizes in (Sizes(16, 48, 5120), Sizes(2, 6, 1500), Sizes(1, 3, 512), Sizes(4, 4, 20)):
-        for overlap in (False, True):
-            if fault := play(sizes, iter(pairs), device, overlap=overlap):
+        for gated, overlap in product((False, True), (False, True)):
+            if fault := play(sizes, iter(pairs), device, gated=gated, overlap=overlap):
                 return fault
+    return None
+
+
+def _operands_differ(device: str) -> str | None:
+    """Compare operands of gated outputs with those of the rows that are written beside them."""
+    sizes, generator = Sizes(2, 6, 256), torch.Generator().manual_seed(5)
+    for plan in PLANS:
+        layer = Layer(sizes, Weights.draw(sizes, device, generator), device)
+        layer.begin(plan)
+        rows = Rows.draw(plan.num_nodes, sizes, device, generator)
+        rows.z[0, 1, 3] = torch.nan
+
+        def write(operands: Operands, layer: Layer = layer, rows: Rows = rows) -> torch.Tensor:
+            out = torch.empty_like(rows.z, memory_format=torch.contiguous_format)
+            layer.joined(rows, out, gate=layer.gate(rows, operands))
+            return out.flatten(1)
+
+        if fault := wrong_operands(write, plan.num_nodes, sizes.heads * HEAD_DIM, device):
+            return f"parents {plan.parents}: {fault}"
     return None
 
 
@@ -111,36 +137,36 @@ def _pending_rows_differ(device: str) -> str | None:
 
 def _graph_differs(device: str) -> str | None:
     """Replay one graph of two overlapped layers, the second of the first's outputs, over rounds."""
-    sizes, generator = Sizes(2, 6, 768), torch.Generator().manual_seed(2)
-    first = Layer(sizes, Weights.draw(sizes, device, generator), device)
-    second = first.copy()
+    sizes, generator = (Sizes(2, 6, 768), Sizes(1, 4, 768)), torch.Generator().manual_seed(2)
+    first, second = (Layer(one, Weights.draw(one, device, generator), device) for one in sizes)
     second.follow(first)
-    rows = Rows.draw(MOST_ROWS, sizes, device, generator)
+    rows, others = (Rows.draw(MOST_ROWS, one, device, generator) for one in sizes)
     middle, out = (
-        torch.empty((MOST_ROWS, sizes.heads, HEAD_DIM), dtype=torch.bfloat16, device=device)
-        for _ in range(2)
+        torch.empty((MOST_ROWS, one.heads, HEAD_DIM), dtype=torch.bfloat16, device=device)
+        for one in sizes
     )
-    chained = Rows(rows.x, middle.view(MOST_ROWS, -1))
+    chained = Rows(middle.view(MOST_ROWS, -1), others.inputs, others.z)
     first.begin(PLANS[-1])
 
     def run() -> None:
-        first.joined(rows, middle, overlap=True)
-        second.joined(chained, out, overlap=True)
+        first.joined(rows, middle, gate=first.gate(rows), overlap=True)
+        second.joined(chained, out, gate=second.gate(chained), overlap=True)
 
     graph = capture([run])
     chance = random.Random(4)
     for number in range(12):
         plan = (PLANS[-1], PLANS[-2])[number % 2]
         first.begin(plan)
-        fresh = Rows.draw(MOST_ROWS, sizes, device, generator)
+        fresh = Rows.draw(MOST_ROWS, sizes[0], device, generator)
         rows.x.copy_(fresh.x)
         rows.inputs.copy_(fresh.inputs)
         wanted = first.copy(), second.copy()
         for one in wanted:
             one.tree = first.tree
         between, want = torch.empty_like(middle), torch.empty_like(out)
-        wanted[0].apart(rows, between)
-        wanted[1].apart(Rows(rows.x, between.view(MOST_ROWS, -1)), want)
+        wanted[0].apart(rows, between, gate=first.gate(rows))
+        again = Rows(between.view(MOST_ROWS, -1), others.inputs, others.z)
+        wanted[1].apart(again, want, gate=second.gate(again))
         graph.replay()
         fault = different_bits(out, want, ("T", "H", "E"))
         for got, one in zip((first, second), wanted, strict=True):
@@ -154,6 +180,7 @@ def _graph_differs(device: str) -> str | None:
 LAWS = (
     Law("a row of a chain or tree has the bits of single steps", _rows_differ_from_single_steps),
     Law("one launch has the bits of two", _launches_differ, cuda_only=True),
+    Law("operands are those of the rows", _operands_differ),
     Law("it does with any rows pending", _pending_rows_differ, cuda_only=True),
     Law("overlapped in a graph, round after round, it does", _graph_differs, cuda_only=True),
 )

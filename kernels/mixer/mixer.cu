@@ -1,10 +1,11 @@
-// Take 1 to 3 rows from the fused product through convolution, gates and delta rule, in one launch.
+// Take 1 to 3 rows from the fused product through convolution, gates, delta rule and norm, in one launch.
 //
 // A block has WARPS tiles of one head's state, a warp each, and needs that head's key, query and
 // gates whole. So it convolves them itself, and heads that share a key do so again: 2 KB of a row
 // from the cache, in the place of a kernel's end, its successor's start and a trip to memory. Its
-// warps of tiles convolve, its GATE_WARPS multiply a | b meanwhile; they meet where a row's change
-// of the state is due.
+// warps of tiles convolve, its GATE_WARPS have multiplied a | b, whose rows are older than the fused
+// product; they meet where a row's change of the state is due. Where GATED, the blocks of a head are a
+// cluster, which norms and gates what its rows put out.
 //
 // Every sum has the order, and every rounding the place, that conv_gates (kernels/conv) and
 // delta_walk (kernels/delta) give it: the bits are theirs.
@@ -25,6 +26,8 @@ struct Shared {
   float q[ROWS][KEY_DIM], k[ROWS][KEY_DIM];
   __nv_bfloat16 v[ROWS][WARPS * TILE_COLUMNS];
   Gates gates;
+  Part parts[GATED ? WARPS : 1];
+  Head head;
 };
 
 enum Barrier { ROWS_CONVOLVED = 1, SUMS_ADDED, GATES_MADE };
@@ -61,6 +64,10 @@ __device__ __forceinline__ void walk_rows(Shared& shared, const Mixer& p, Tile& 
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int value = at.head * VALUE_DIM + at.column, step = p.value_heads * VALUE_DIM;
   RowOutputs to = {p.record.u + static_cast<size_t>(half) * step + value, p.out + value, step, step};
+  if constexpr (GATED) {
+    to.out = shared.parts[warp].outputs + at.column - at.first_column;
+    to.out_step = TILE_COLUMNS;
+  }
 #pragma unroll 1
   for (int i = 0; i < ROWS; ++i) {
     Row row;
@@ -93,6 +100,7 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
   const int lane = threadIdx.x % 32, warp = __shfl_sync(ALL, threadIdx.x / 32, 0);
   const int head = blockIdx.x / BLOCKS, first_tile = blockIdx.x % BLOCKS * WARPS;
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  if constexpr (GATED) set_up_gate(shared.head, ROWS);
   const int half = *p.record.parity * MAX_ROWS;
   if (warp >= WARPS) {
     const int thread = threadIdx.x - 32 * WARPS;
@@ -100,7 +108,6 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
     uint2 a[STEPS], b[STEPS];
     load_share(a, p.gates_weight + head * p.weight_stride, thread);
     load_share(b, p.gates_weight + (p.value_heads + head) * p.weight_stride, thread);
-    asm volatile("griddepcontrol.wait;" ::: "memory");
     sum_gates(shared.gates, p, a, b, thread);
     meet<SUMS_ADDED, 32 * GATE_WARPS>();
     make_gates(shared.gates, p, head, half, first_tile == 0, rate, bias, thread);
@@ -112,6 +119,8 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
   const Place at = place_of(head * TILES + first_tile + warp, lane, p.value_heads / p.key_heads);
   const int pending = *p.record.num_pending, pending_row = p.record.pending_rows[lane], parent = p.parents[lane];
   const int save = p.saves[lane], restore = p.restores[lane];
+  float weight[COLUMNS];
+  load_weight(weight, p.gate, at);
   Vector vectors[TASKS];
 #pragma unroll
   for (int i = 0; i < TASKS; ++i) load_taps(vectors[i], p, warp + i * WARPS, head, first_tile * TILE_COLUMNS, lane);
@@ -126,6 +135,7 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #pragma unroll
   for (int i = 0; i < TASKS; ++i) load_rows(vectors[i], p);
+  fetch_gate(shared.parts[GATED ? warp : 0], p.gate, ROWS, at, lane);
   if (pending > 0) {
     fold(s, shared.own[warp].pending, pending_from, rest, at, lane);
     store_tile(s, p.state, at);
@@ -133,4 +143,9 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
   convolve(shared, p, vectors, half);
   meet<ROWS_CONVOLVED, 32 * WARPS>();
   walk_rows(shared, p, s, at, half, save, restore);
+  if constexpr (GATED) {
+    end_group();
+    wait_for_groups<0>();
+    write_gated(p.out, shared.head, shared.parts[warp], p.gate, weight, ROWS, p.value_heads, at, lane);
+  }
 }

@@ -18,11 +18,12 @@ struct Gates {
   float decay[ROWS], beta[ROWS];
 };
 
+// Load a thread's share of a row, past the first-level cache, where older rows of the same place may be.
 __device__ __forceinline__ void load_share(uint2 (&to)[STEPS], const __nv_bfloat16* row, int thread) {
 #pragma unroll
   for (int i = 0; i < STEPS; ++i) {
     const int at = i * SUMS + thread * SHARE;
-    to[i] = at < INPUTS ? load_halves(row + at) : uint2{0, 0};
+    to[i] = at < INPUTS ? __ldcg(reinterpret_cast<const uint2*>(row + at)) : uint2{0, 0};
   }
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../conv/channels.cuh"
-#include "../delta/walk_tile.cuh"
+#include "../delta/walk_gate.cuh"
 
 // Compile-time sizes beside those of walk_tile.cuh, by `macros` of tile.py: ROWS of the call, KEPT
 // states of a tree of so many, INPUTS of the product of a | b. WARPS are the block's with tiles.
@@ -29,6 +29,7 @@ struct Mixer {
   float* state;                       // [H, D, E]
   __nv_bfloat16* out;                 // [T, H, E]
   Record record;
+  Gate gate;                          // what follows the walk, where GATED
   long long x_stride, inputs_stride, weight_stride;
   int key_heads, value_heads;
 };

@@ -3,7 +3,7 @@
 
 #include "mixer_problem.cuh"
 
-enum Part { QUERY, KEY, VALUE };
+enum Kind { QUERY, KEY, VALUE };
 
 // One such vector, in the hands of a warp.
 struct Vector {

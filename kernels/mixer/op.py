@@ -1,4 +1,4 @@
-"""Offer a few rows of a recurrent layer, from raw channels to the delta rule, in one launch."""
+"""Offer a few rows of a recurrent layer, from raw channels to the gated norm, in one launch."""
 
 import torch
 
@@ -15,6 +15,7 @@ from kernels.conv.arguments import (
     expect_width,
 )
 from kernels.conv.op import conv_gates
+from kernels.delta.gate import OutputGate, expect_gate
 from kernels.delta.record import DeltaRecord
 from kernels.delta.walk import delta_walk, expect_pending, expect_record, expect_whole
 from kernels.mixer.launch import launch_rows
@@ -36,6 +37,7 @@ def mixer_rows(
     tree: TreeTables,
     *,
     out: torch.Tensor,
+    gate: OutputGate | None = None,
     overlap: bool = False,
 ) -> torch.Tensor:
     """Do what `conv_gates` and then `delta_walk` do, of 1 to 3 rows, with their bits.
@@ -58,10 +60,12 @@ def mixer_rows(
         pending_rows: int32 [32], which rows of the other half, in order.
         tree: of T rows.
         out: bf16 [T, H, E] to write into, contiguous.
+        gate: norm and gate what is written, and write operands of it, as `delta_walk` does.
         overlap: start before the previous kernel of the stream has ended, and let the next one
-            start early (programmatic dependent launch). Changes no bit. All but x, the rows of
-            `gates` and what is written is read before that kernel ends: whatever writes the former
-            must have ended before the graph, or the last kernel without overlap, began.
+            start early (programmatic dependent launch). Changes no bit. All but x, z and what is
+            written is read before that kernel ends. The rows of `gates` must be older than it, and
+            it must have waited before it let this one start, as products do; whatever writes the
+            rest must have ended before the graph, or the last kernel without overlap, began.
 
     Returns:
         `out`.
@@ -95,6 +99,8 @@ def mixer_rows(
             f"values, K = {axes['K']} inputs of a | b; expected 1 to {MOST_ROWS} rows, heads of "
             f"{HEAD_DIM} and a multiple of {SHARE} inputs; call conv_gates and delta_walk"
         )
+    if gate is not None:
+        expect_gate(axes, name, gate, x)
     axes.tensor("one", parity, ("one",), INT32, "pass a scalar in device memory")
     expect_width(name, axes)
     expect_records(name, axes)
@@ -117,11 +123,11 @@ def mixer_rows(
         )  # fmt: skip
         return delta_walk(
             q, v, beta, state, record, parity, num_pending, pending_rows, tree.saves, tree.restores,
-            out=out,
+            out=out, gate=gate,
         )  # fmt: skip
     launch_rows(
         x, gates, taps, decay_rate, dt_bias, tails, record, state,
-        (parity, num_pending, pending_rows), tree, out, overlap=overlap,
+        (parity, num_pending, pending_rows), tree, out, gate, overlap=overlap,
     )  # fmt: skip
     return out
 

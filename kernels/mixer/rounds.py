@@ -5,11 +5,13 @@ from typing import Self
 
 import torch
 
+from kernels.common.operands import Operands
 from kernels.common.round import MAX_ROWS
 from kernels.common.tree import StagedTree, TreePlan
 from kernels.conv.arguments import PRODUCT_LANES as SUMS
 from kernels.conv.arguments import GateInputs
 from kernels.conv.op import conv_gates
+from kernels.delta.gate import OutputGate
 from kernels.delta.record import DeltaRecord
 from kernels.delta.walk import delta_walk
 from kernels.mixer.op import mixer_rows
@@ -38,6 +40,7 @@ class Weights:
     gates: torch.Tensor
     decay_rate: torch.Tensor
     dt_bias: torch.Tensor
+    norm: torch.Tensor
 
     @classmethod
     def draw(cls, sizes: Sizes, device: str, generator: torch.Generator) -> Self:
@@ -47,37 +50,44 @@ class Weights:
             torch.randn((2 * sizes.heads, sizes.inputs), generator=generator) * 0.02,
             -torch.randn(sizes.heads, generator=generator).exp(),
             2.0 * torch.randn(sizes.heads, generator=generator),
+            0.87 + 0.1 * torch.randn(HEAD_DIM, generator=generator),
         )
-        taps, gates, rate, bias = (one.to(device) for one in normal)
+        taps, gates, rate, bias, norm = (one.to(device) for one in normal)
         gates[:, 1:SUMS:2] = gates[:, 0:SUMS:2]
-        return cls(taps.bfloat16(), gates.bfloat16(), rate, bias)
+        return cls(taps.bfloat16(), gates.bfloat16(), rate, bias, norm.bfloat16())
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What the rows of a round bring: x bf16 [T, C], and the rows of a | b, bf16 [T, K]."""
+    """What the rows of a round bring: x bf16 [T, C], the rows of a | b, bf16 [T, K], and z.
+
+    z: bf16 [T, H, 128], the output's gate.
+    """
 
     x: torch.Tensor
     inputs: torch.Tensor
+    z: torch.Tensor
 
     @classmethod
     def draw(cls, num_rows: int, sizes: Sizes, device: str, generator: torch.Generator) -> Self:
-        """Draw rows as products give them: x is a part of wider rows.
+        """Draw rows as products give them: x and z are parts of wider rows.
 
         Where a thread adds several inputs of a | b, the first are large and cancel in pairs: what
         is left shows the order in which the others were added to them.
         """
-        wide = torch.randn((num_rows, sizes.channels + HEAD_DIM), generator=generator)
+        gates = sizes.heads * HEAD_DIM
+        wide = torch.randn((num_rows, sizes.channels + gates), generator=generator)
         inputs = torch.randn((num_rows, sizes.inputs), generator=generator)
         if sizes.inputs > SUMS:
             inputs[:, 0:SUMS:2] *= 1e5
             inputs[:, 1:SUMS:2] = -inputs[:, 0:SUMS:2]
-        x = wide.bfloat16().to(device)[:, : sizes.channels]
-        return cls(x, inputs.bfloat16().to(device))
+        x, z = wide.bfloat16().to(device).split((sizes.channels, gates), 1)
+        return cls(x, inputs.bfloat16().to(device), z.unflatten(1, (-1, HEAD_DIM)))
 
     def row(self, index: int) -> "Rows":
         """Return one row alone."""
-        return Rows(self.x[index : index + 1], self.inputs[index : index + 1])
+        one = slice(index, index + 1)
+        return Rows(self.x[one], self.inputs[one], self.z[one])
 
 
 class Layer:
@@ -127,16 +137,34 @@ class Layer:
         for one in (self.tails, record.raw, record.k, record.u, record.decay):
             one[half] = torch.nan
 
-    def joined(self, rows: Rows, out: torch.Tensor, *, overlap: bool = False) -> None:
+    def gate(self, rows: Rows, operands: Operands | None = None) -> OutputGate:
+        """Return what may follow the rows' walk."""
+        return OutputGate(rows.z, self.weights.norm, 1e-6, operands)
+
+    def joined(
+        self,
+        rows: Rows,
+        out: torch.Tensor,
+        *,
+        gate: OutputGate | None = None,
+        overlap: bool = False,
+    ) -> None:
         """Run the rows of the loaded plan in one launch."""
         weights = self.weights
         mixer_rows(
             rows.x, GateInputs(rows.inputs, weights.gates), weights.taps, weights.decay_rate,
             weights.dt_bias, self.tails, self.record, self.state, self.parity, self.num_pending,
-            self.pending_rows, self.tree, out=out, overlap=overlap,
+            self.pending_rows, self.tree, out=out, gate=gate, overlap=overlap,
         )  # fmt: skip
 
-    def apart(self, rows: Rows, out: torch.Tensor, *, overlap: bool = False) -> None:
+    def apart(
+        self,
+        rows: Rows,
+        out: torch.Tensor,
+        *,
+        gate: OutputGate | None = None,
+        overlap: bool = False,
+    ) -> None:
         """Run them in two."""
         sizes, weights, record = self.sizes, self.weights, self.record
         q = torch.empty(
@@ -152,7 +180,8 @@ class Layer:
         )  # fmt: skip
         delta_walk(
             q, v, beta, self.state, record, self.parity, self.num_pending, self.pending_rows,
-            self.tree.saves, self.tree.restores, out=out, overlap=overlap,
+            self.tree.saves, self.tree.restores, out=out, gate=gate,
+            overlap=overlap,
         )  # fmt: skip
 
     def accept(self, path: tuple[int, ...]) -> None:

@@ -28,7 +28,7 @@ def takes(num_rows: int, key_dim: int, value_dim: int, num_inputs: int) -> bool:
     return whole and 1 <= num_rows <= MOST_ROWS
 
 
-def macros(num_rows: int, num_inputs: int) -> dict[str, int]:
+def macros(num_rows: int, num_inputs: int, *, gated: bool) -> dict[str, int]:
     """Return the compile-time constants of mixer.cu."""
     return {
         "KEY_DIM": HEAD_DIM,
@@ -38,12 +38,18 @@ def macros(num_rows: int, num_inputs: int) -> dict[str, int]:
         "ROWS": num_rows,
         "KEPT": most_kept(num_rows),
         "INPUTS": num_inputs,
+        "GATED": int(gated),
     }
+
+
+def blocks_of_head() -> int:
+    """Return the blocks that share a head: a cluster, where its outputs are gated."""
+    return HEAD_DIM // (COLUMNS * TILE_WARPS)
 
 
 def num_blocks(heads: int) -> int:
     """Return the blocks of a layer of so many value heads."""
-    return heads * HEAD_DIM // (COLUMNS * TILE_WARPS)
+    return heads * blocks_of_head()
 
 
 def num_threads() -> int:

@@ -7,6 +7,7 @@ model, widths that fill no power of two, and every hostile domain.
 import torch
 
 from kernels.common import domain, exact_torch
+from kernels.common.capture import capture
 from kernels.common.case import Case, Tensors
 from kernels.common.compare import different_bits
 from kernels.common.family import Family, Law, Op
@@ -175,13 +176,13 @@ def _operands_differ(device: str) -> str | None:
             residual: torch.Tensor = residual,
             weight: torch.Tensor = weight,
         ) -> torch.Tensor:
-            return add_rms_norm(x, residual, weight, EPS, operands=operands)[0]
+            return add_rms_norm(x, residual, weight, EPS, overlap=x.is_cuda, operands=operands)[0]
 
         for write in (alone, added):
             if fault := wrong_operands(write, rows, width, device):
                 return f"{write.__name__} {rows} x {width}: {fault}"
-    for rows, heads in ((1, 5), (11, 2)):
-        inputs = gated_case(rows, heads, domain.OUTLIERS).draw(7, device)
+    for rows, heads, width in ((1, 5, 128), (11, 2, 128), (3, 2, 384)):
+        inputs = gated_case(rows, heads, domain.OUTLIERS, width=width).draw(7, device)
         x, gate, weight = inputs["x"], inputs["gate"], inputs["weight"] * 3e4
         x[0, 1, 3] = torch.nan
 
@@ -193,8 +194,48 @@ def _operands_differ(device: str) -> str | None:
         ) -> torch.Tensor:
             return gated_rms_norm(x, gate, weight, EPS, operands=operands).flatten(1)
 
-        if fault := wrong_operands(gated, rows, 128 * heads, device):
-            return f"gated {rows} x {heads} heads: {fault}"
+        if fault := wrong_operands(gated, rows, width * heads, device):
+            return f"gated {rows} x {heads} heads of {width}: {fault}"
+    return None
+
+
+def _few_rows_differ_from_many(device: str) -> str | None:
+    """Compare rows of a round with the same rows among more, which another kernel takes."""
+    for width in (128, 640, 2560, 5120, 8192):
+        inputs = add_case(40, width, domain.WIDE_EXPONENTS).draw(8, device)
+        x, residual, weight = inputs["x"], inputs["residual"], inputs["weight"]
+        many = add_rms_norm(x, residual, weight, EPS)
+        for rows in (slice(0, 32), slice(7, 8)):
+            few = add_rms_norm(x[rows], residual[rows], weight, EPS, overlap=True)
+            for one, other in zip(few, many, strict=True):
+                if fault := different_bits(one, other[rows], "TD"):
+                    return f"rows {rows.start} to {rows.stop} of {width}: {fault}"
+    return None
+
+
+def _overlap_differs(device: str) -> str | None:
+    """Compare norms of each other's rows in an overlapped graph with norms one after another."""
+    inputs = add_case(16, 5120).draw(9, device)
+    x, residual, weight = inputs["x"], inputs["residual"], inputs["weight"]
+    places = [torch.empty_like(x) for _ in range(6)]
+
+    def run(*, overlap: bool) -> None:
+        for first, second, total in (places[:3], places[3:]):
+            rms_norm(x, weight, EPS, out=first, overlap=overlap)
+            add_rms_norm(
+                first, residual, weight, EPS, out=second, residual_out=total, overlap=overlap
+            )
+
+    run(overlap=False)
+    want = [one.clone() for one in places]
+    graph = capture([lambda: run(overlap=True)])
+    for _ in range(10):
+        for one in places:
+            one.fill_(torch.nan)
+        graph.replay()
+        for one, other in zip(places, want, strict=True):
+            if fault := different_bits(one, other, "TD"):
+                return fault
     return None
 
 
@@ -212,6 +253,8 @@ FAMILY = Family(
         Law("strided rows have the bits of contiguous ones", _strided_rows_differ),
         Law("no tile changes a bit", _tile_changes_bits),
         Law("operands are those of the rows", _operands_differ),
+        Law("few rows have the bits of many", _few_rows_differ_from_many, cuda_only=True),
+        Law("overlap with the kernel before changes no bit", _overlap_differs, cuda_only=True),
     ),
     timed=timed,
     tunables=TUNABLES,

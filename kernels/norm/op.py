@@ -1,9 +1,10 @@
 """Offer the norms: check arguments, choose the build, launch.
 
-CUDA tensors go to the Triton kernels, CPU tensors to the torch references; in a process whose
-kernels were built for Triton's interpreter (`common/interpreter.py`, checks only) CPU tensors go
-to the kernels too. Nothing else launches these kernels. The device code is imported at the first
-launch: a CPU without Triton runs the references.
+CUDA tensors go to the Triton kernels, overlapped sums of few rows to rows.cu, CPU tensors to the
+torch references; in a process whose kernels were built for Triton's interpreter
+(`common/interpreter.py`, checks only) CPU tensors go to the Triton kernels too. Nothing else
+launches these kernels. The device code is imported at the first launch: a CPU without Triton runs
+the references.
 """
 
 import torch
@@ -17,6 +18,7 @@ from kernels.norm.reference import (
     gated_rms_norm_reference,
     rms_norm_reference,
 )
+from kernels.norm.rows_launch import launch_rows, takes
 from kernels.norm.tile import NormTile
 
 ACTIVATION = (torch.bfloat16,)
@@ -107,9 +109,12 @@ def add_rms_norm(
         residual: bf16 [T, D], rows contiguous. |x + residual| <= 2^57.
         weight: bf16 or fp32 [D], contiguous: zero-centred, as in `rms_norm`.
         eps: added to the mean square.
-        tile: launch choice; None for the default of the width. Changes no bit.
+        tile: launch choice; None for the default of the width. Changes no bit. Few rows that
+            overlap (`rows_launch.takes`) have none.
         overlap: start before the previous kernel of the stream has ended (programmatic dependent
             launch). Changes no bit; every kernel of the stream must then wait as this one does.
+            The residual is read before that kernel ends: it must be older, and a kernel between
+            must have waited before it let its successor start, as products do.
         out: bf16 [T, D] for the norm; may be x. None allocates.
         residual_out: bf16 [T, D] for the sum; may be residual. None allocates.
         operands: written with the norm as the product behind takes it; None where it does not.
@@ -148,7 +153,10 @@ def add_rms_norm(
             operands.fill(normed)
         return out.copy_(normed), residual_out.copy_(total)
     tile = _fitting("add_rms_norm", tile, axes["D"])
-    if num_rows := axes["T"]:
+    if overlap and takes(x, residual, weight, out, residual_out):
+        rows = x, residual, weight, out, residual_out
+        launch_rows(rows, eps, operands, overlap=overlap)
+    elif num_rows := axes["T"]:
         from kernels.norm.kernel import add_rms_norm_kernel
 
         add_rms_norm_kernel[(tile.num_programs(num_rows),)](

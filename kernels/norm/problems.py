@@ -113,13 +113,14 @@ def run_rms(inputs: Tensors, outputs: Tensors, tile: NormTile | None = None) -> 
 
 
 def run_add(inputs: Tensors, outputs: Tensors, tile: NormTile | None = None) -> None:
-    """Call add_rms_norm on a case's tensors."""
+    """Call add_rms_norm on a case's tensors, on a GPU as a round does."""
     add_rms_norm(
         inputs["x"],
         inputs["residual"],
         inputs["weight"],
         EPS,
         tile=tile,
+        overlap=inputs["x"].is_cuda,
         out=outputs["out"],
         residual_out=outputs["residual_out"],
     )

@@ -16,6 +16,9 @@ BAR = Bar(max_times_floor=1.5)
 TUNED_ROWS = (1, 16, 1500)
 """Tokens that an entry is timed at: plain decode, a verify, and a piece of prefill."""
 
+MANY_ROWS = (1500,)
+"""The same of `add_rms_norm`, which has no tile for a round's rows."""
+
 
 def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
     """Return every norm of a model, for a number of tokens."""
@@ -44,10 +47,12 @@ def _problem(name: str, rows: int, case: Case, run: Run) -> Problem:
     )
 
 
-def _tunable(op: str, run: Run, prove_on: Callable[[Problem], Case]) -> Tunable:
+def _tunable(
+    op: str, run: Run, prove_on: Callable[[Problem], Case], rows: tuple[int, ...] = TUNED_ROWS
+) -> Tunable:
     return Tunable(
         op=op,
-        rows=TUNED_ROWS,
+        rows=rows,
         key=lambda problem: {"width": problem.sizes["D"]},
         key_fields=("width",),
         candidates=lambda key: candidates(key["width"]),
@@ -69,7 +74,7 @@ def _from_row(row: Mapping[str, Any]) -> NormTile:
 
 TUNABLES = (
     _tunable("rms_norm", run_rms, lambda problem: rms_case(32, problem.sizes["D"])),
-    _tunable("add_rms_norm", run_add, lambda problem: add_case(32, problem.sizes["D"])),
+    _tunable("add_rms_norm", run_add, lambda problem: add_case(48, problem.sizes["D"]), MANY_ROWS),
     _tunable(
         "gated_rms_norm",
         run_gated,

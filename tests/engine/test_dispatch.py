@@ -80,16 +80,23 @@ def test_no_row_count_of_a_round_changes_the_kernel(operation, facts):
 
 
 def test_outputs_are_gated_in_the_walk_where_rows_are_many_enough():
-    found = [name(GATE, HOPPER, rows) for rows in (1, 3, 4, 32)]
+    found = [dispatch(GATE, HOPPER, rows, AUTO, "nvfp4").name for rows in (1, 3, 4, 32)]
     assert found == [*["gated_rms_norm"] * 2, *["delta_walk"] * 2]
 
 
-@pytest.mark.parametrize("operation", BY_ROWS[1:])
-def test_few_rows_go_through_convolution_and_delta_rule_in_one_launch(operation):
+@pytest.mark.parametrize("operation", BY_ROWS)
+def test_few_rows_go_through_a_delta_layer_in_one_launch(operation):
     found = [name(operation, HOPPER, rows) for rows in (1, 3, 4, 32)]
-    apart = "delta_walk" if operation.startswith("delta") else "conv_gates"
+    apart = "conv_gates" if "convolve" in operation or "multiply" in operation else "delta_walk"
     assert found == [*["mixer_rows"] * 2, *[apart] * 2]
-    assert dispatch(operation, HOPPER, 1, AUTO, "nvfp4").name == apart
+    assert dispatch(operation, HOPPER, 1, AUTO, "nvfp4").name != "mixer_rows"
+
+
+def test_rows_of_a_round_are_added_and_normed_by_another_build_where_launches_overlap():
+    builds = [dispatch("norm", HOPPER, rows, AUTO).build for rows in (1, 32, 33, 1024)]
+    assert builds == [*["CUDA C++"] * 2, *["Triton"] * 2]
+    assert dispatch("norm", HOPPER, 1, KernelSettings(overlap=False)).build == "Triton"
+    assert dispatch("norm", SPARK, 1, AUTO).build == "Triton"
 
 
 @pytest.mark.parametrize(
@@ -109,14 +116,6 @@ def test_the_reference_path_says_why(facts, kernels, why):
         assert chosen.build in (("Triton",) if is_kernel else ("", "torch"))
     assert name("path", facts, kernels=kernels) == "reference"
     assert name("launch", facts, kernels=kernels) == "eager"
-
-
-def test_many_rows_are_convolved_by_another_build_where_a_b_are_multiplied_beside():
-    for operation in ("multiply gates of a round", "convolve a round"):
-        few, many = (dispatch(operation, HOPPER, rows, AUTO) for rows in (11, 12))
-        assert few.name == many.name == "conv_gates"
-        assert (few.build, many.build) == ("Triton", "CUDA C++")
-    assert dispatch("convolve a round", HOPPER, 12, AUTO, "nvfp4").build == "Triton"
 
 
 def test_switches_are_the_settings():

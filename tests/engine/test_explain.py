@@ -45,8 +45,8 @@ def test_a_round_of_the_27b_launches_what_was_counted_on_an_h200():
     assert times["skinny_linear"] == 257
     assert (times["add_rms_norm"], times["silu_mul"]) == (128, 64)
     assert (times["delta_walk"], times["conv_gates"]) == (2 * 48, 2 * 48)  # two in a launch each
-    assert times["mixer_rows"] == 3 * 48  # three in one, of 1 to 3 rows
-    assert times["gated_rms_norm"] == 48  # of 1 to 3 rows
+    assert times["mixer_rows"] == 4 * 48  # four in one, of 1 to 3 rows
+    assert "gated_rms_norm" not in times
     assert (times["attention_verify"], times["attention_prep"]) == (16, 16)
 
 
@@ -94,9 +94,9 @@ def test_products_are_named_with_size_format_and_why():
     assert "portable" in portable.reason
 
 
-def test_a_round_of_few_rows_norms_apart():
+def test_a_round_of_few_rows_norms_where_it_convolves():
     found = told("27b", "nvfp4", on((9, 0)), "round")
-    assert found["gated norm of a round, 1 to 3 rows"].kernel == "gated_rms_norm"
+    assert found["gated norm of a round, 1 to 3 rows"].kernel == "mixer_rows"
     assert found["gated norm of a round, 4 to 32 rows"].kernel == "delta_walk"
 
 

@@ -8,6 +8,7 @@ import torch
 from engine.compute_path import ComputePath
 from engine.model import packed
 from engine.model.config import SHAPE_DEMO, hybrid_layers
+from engine.model.decoder import Model
 from engine.model.matrix import operands_for, product
 from engine.model.mlp import feed_forward
 from engine.model.norms import rms_norm
@@ -22,10 +23,14 @@ from kernels.conv.gates_reference import gates_product_reference
 SMALL = replace(SHAPE_DEMO, layer_kinds=hybrid_layers(4), num_mtp_layers=0)
 
 
-def first_layer(profile: str, capability: tuple[int, int]) -> LayerWeights:
+def small_model(profile: str, capability: tuple[int, int]) -> Model:
     packer = ComputePath(Launching(capability)).new_packer()
     formats = load_profiles()[profile].formats
-    return random_model(SMALL, formats, device="cpu", packer=packer).weights.layers[0]
+    return random_model(SMALL, formats, device="cpu", packer=packer)
+
+
+def first_layer(profile: str, capability: tuple[int, int]) -> LayerWeights:
+    return small_model(profile, capability).weights.layers[0]
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +92,15 @@ def test_rows_come_as_operands_where_a_product_takes_them(
     fed = feed_forward(normed, mlp, operands=ready)
     assert seen == orders
     assert torch.equal(fed, feed_forward(normed, mlp))
+
+
+@pytest.mark.parametrize("num_rows", [1, 3, 5])
+def test_every_product_of_a_round_is_given_operands(seen, num_rows):
+    """Behind norms, mixers and attention, of delta layers and of the attention layer."""
+    model = small_model("nvfp4", (9, 0))
+    hidden = model.decode(range(num_rows), model.new_state(num_rows))
+    assert seen == [32] * 4 * SMALL.num_layers
+    assert bool(hidden.isfinite().all())
 
 
 def test_operands_in_the_order_of_another_format_are_left(seen):

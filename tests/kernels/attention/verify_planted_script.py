@@ -23,6 +23,8 @@ TREES = "random trees are the single steps of their rows"
 PATHS = "what is not on a row's path does not reach it"
 CODED_PATHS = f"{PATHS}, e4m3"
 CLASSES = "no context class changes a bit"
+OPERANDS = "operands are those of the rows"
+CODED_OPERANDS = f"{OPERANDS}, e4m3"
 
 FAULTS = [
     # name, source, what it says, what it is made to say, what must turn red
@@ -61,6 +63,14 @@ FAULTS = [
     ("codes that are no number not looked for", "verify_codes",
      "+ 0x01010101) &", ") &", CODED_PATHS),
     ("gate forgotten", "combine", "1.0f + expf(-__bfloat162float(gate))", "1.0f", TRUTH),
+    ("operands of every head in the first", "combine",
+     "write_operands(p.next, row, first,", "write_operands(p.next, row, first % D,", OPERANDS),
+    ("both pairs of a quad in one place", "combine",
+     "column_of(t, 2 * i)", "column_of(t, 0)", OPERANDS),
+    ("a quad's own largest", "combine", "SHARERS = KV_BYTES == 1 ? 2 : 4", "SHARERS = 1", OPERANDS),
+    ("the largest of half an eight", "combine",
+     "SHARERS = KV_BYTES == 1 ? 2 : 4", "SHARERS = 1", CODED_OPERANDS),
+    ("the largest of even eights twice", "combine", "most[eight])", "most[0])", OPERANDS),
 ]  # fmt: skip
 
 CASES = (
@@ -85,7 +95,7 @@ def checks() -> dict[str, Check]:
         **{name: lambda proof=proof: any(proof(op, one, "cuda") for one in CASES)
            for name, proof in proven.items()},
         **{name: lambda broken=tried[name]: broken("cuda") is not None
-           for name in (TREES, PATHS, CODED_PATHS, CLASSES)},
+           for name in (TREES, PATHS, CODED_PATHS, CLASSES, OPERANDS, CODED_OPERANDS)},
     }  # fmt: skip
 
 

@@ -19,8 +19,8 @@ from kernels.mixer.laws import LAWS
 from kernels.mixer.tile import MOST_ROWS, macros
 from tests.kernels.device_faults import Fault, try_all
 
-STEPS, TWO, PENDING, GRAPH = (law.name for law in LAWS)
-WIDTHS = {STEPS: 768, TWO: 5120, PENDING: 256, GRAPH: 768}
+STEPS, TWO, OPERANDS, PENDING, GRAPH = (law.name for law in LAWS)
+WIDTHS = {STEPS: 768, TWO: 5120, OPERANDS: 256, PENDING: 256, GRAPH: 768}
 """Inputs of a | b that a law begins with."""
 
 FAULTS: list[Fault] = [
@@ -50,6 +50,10 @@ FAULTS: list[Fault] = [
      "for (int i = 0; i + 1 < p.count;", PENDING),
     ("always the first half", "*p.record.parity * MAX_ROWS", "0 * MAX_ROWS", PENDING),
     ("a branch goes on from the row before", "if (from >= 0) recall", "if (false) recall", TWO),
+    ("outputs not gated", "__fmul_rn(scaled, gates[i][c])", "scaled", TWO),
+    ("the squares of one block alone", "squares[i] = i < TILES ?", "squares[i] = i < WARPS ?", TWO),
+    ("operands of every head in the first", "at.head * VALUE_DIM + at.column, row < rows",
+     "at.column, row < rows", OPERANDS),
     ("predecessor not waited for", "griddepcontrol.wait;", "// griddepcontrol.wait;", GRAPH),
 ]  # fmt: skip
 
@@ -58,9 +62,9 @@ def plant(source: str) -> None:
     """Have the next launches run another source."""
 
     @cache
-    def load(num_rows: int, num_inputs: int, device: int) -> CudaKernel:
+    def load(num_rows: int, num_inputs: int, device: int, *, gated: bool) -> CudaKernel:
         target = nvrtc.architecture(torch.cuda.get_device_capability(device))
-        code = nvrtc.compile_cubin(source, target, macros(num_rows, num_inputs))
+        code = nvrtc.compile_cubin(source, target, macros(num_rows, num_inputs, gated=gated))
         return CudaKernel(code, "mixer_rows")
 
     launch.load = load
@@ -70,8 +74,9 @@ def compile_ahead(sources: list[str]) -> None:
     """Compile side by side what a law launches first; the rest is compiled as it comes."""
     target = nvrtc.architecture(torch.cuda.get_device_capability())
     jobs = [
-        (source, macros(rows, WIDTHS[law or TWO]))
+        (source, macros(rows, WIDTHS[law or TWO], gated=gated))
         for rows in range(1, MOST_ROWS + 1)
+        for gated in (False, True)
         for source, (*_, law) in zip(sources, FAULTS, strict=True)
     ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:

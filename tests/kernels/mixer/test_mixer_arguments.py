@@ -42,8 +42,10 @@ def test_it_takes_few_rows_of_heads_that_a_warp_holds():
     assert not takes(1, 128, 128, 5122)
 
 
-def test_on_a_cpu_it_is_the_two_functions_that_it_joins():
-    assert play(SIZES, iter((*PLANS, *PLANS)), "cpu", overlap=False) is None
+@pytest.mark.parametrize("gated", [False, True])
+def test_on_a_cpu_it_is_the_two_functions_that_it_joins(gated):
+    plans = iter((*PLANS, *PLANS))
+    assert play(SIZES, plans, "cpu", gated=gated, overlap=False) is None
 
 
 def test_it_returns_what_it_wrote():
