@@ -9,9 +9,9 @@ from kernels.linear.formats import TILE_ROWS
 GROUP_TILES = 4
 """Tiles of a warpgroup, one a warp: the 64 outputs of a wgmma instruction."""
 
-MOST_GROUPS = 5
-"""Warpgroups that multiply, of a block: with more, registers are so few that the compiler lets each
-instruction wait for the one before."""
+MOST_GROUPS = 6
+"""Warpgroups that multiply, of a block. With six, registers are so few that the compiler lets each
+instruction wait for the one before; they are as fast where a block has one slice of K."""
 
 BRINGERS = 4
 """Warps that bring activations, 8 rows each."""

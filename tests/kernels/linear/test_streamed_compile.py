@@ -28,6 +28,8 @@ def streamed(N: int, K: int, rows: int) -> list[SkinnyTile]:
 CASES = [
     (N, K, rows, tile) for N, K in PRODUCTS for rows in (24, 32) for tile in streamed(N, K, rows)
 ]
+IN_FLIGHT = [case for case in CASES if case[-1].crew < 6]
+"""All but those whose registers are too few for it."""
 
 
 @cache
@@ -47,7 +49,7 @@ def test_a_block_finds_its_registers(case):
     assert usage["STACK"] <= 32  # a few numbers of a slice's end, not of a step
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", IN_FLIGHT, ids=str)
 def test_an_instruction_does_not_wait_for_the_one_before(case):
     counts = mnemonics_of(cubin(*case))
     assert counts["HGMMA.64"] == STEP_PRODUCTS
@@ -55,7 +57,7 @@ def test_an_instruction_does_not_wait_for_the_one_before(case):
     assert counts["WARPGROUP.DEPBAR.LE"] == STEP_PRODUCTS // 2 + 1  # and once at the end of a slice
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", IN_FLIGHT, ids=str)
 def test_no_register_is_written_that_a_matrix_instruction_may_still_read(case):
     # ptxas loses sight of what is under way where a loop begins again.
     body = loop_with_products(disassembly_of(cubin(*case)))
