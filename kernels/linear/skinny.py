@@ -50,7 +50,7 @@ def skinny_linear(
         overlap: start before the previous kernel of the stream has ended, and let the next one
             start early (programmatic dependent launch). Changes no bit. The weight is read before
             that kernel ends, so it must not be what writes the weight.
-        operands: x as `Operands`, in the `order_of` weight and tile, written by who wrote x: nothing
+        operands: x as `Operands`, in the `order_of` weight and tile, by who wrote x: nothing
             is left to convert. They are not read by launches that leave activations in global
             memory; change no bit.
         ready: places for a pair's results as `Operands`, in the order of the product behind;

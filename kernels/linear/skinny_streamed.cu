@@ -6,9 +6,8 @@
 // weights, and everything of it that waits for memory is in one ring.
 //
 // A block's warps: CREW warpgroups that multiply, a tile of 16 outputs a warp; four that bring
-// activations, 8 rows a warp, of which the first asks the copy engine for weights too. They meet at the slots
-// of the ring alone.
-// The SPLITS blocks of a cluster share the slices of K. A warpgroup walks its block's slices one after the
+// activations, 8 rows a warp, and ask the copy engine for weights in turn. They meet at the slots of the ring
+// alone. The SPLITS blocks of a cluster share the slices of K. A warpgroup walks its block's slices one after the
 // other and keeps the sums of a binary tree as it goes.
 
 #include "skinny_barriers.cuh"
@@ -19,7 +18,7 @@
 
 constexpr int MULTIPLIERS = 4 * CREW;  // warps
 constexpr int ALL_WARPS = MULTIPLIERS + 4;
-static_assert(FORMAT == NVFP4, "a step of a row is one piece");
+static_assert(FORMAT == NVFP4 && PAIR == 1, "a step of a row is one piece of 64 bytes, and no sums are paired");
 constexpr int SLOT_BYTES = STAGE_BYTES + X_BYTES;
 constexpr int LEVELS = WARPS >= 8 ? 2 : WARPS >= 4 ? 1 : 0;  // of the tree, beside one in registers
 constexpr int KEPT_BYTES = 4 * ROW_BLOCKS * BLOCK_FLOATS;    // of a warp and level

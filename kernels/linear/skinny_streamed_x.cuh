@@ -4,8 +4,8 @@
 #include "skinny_operands.cuh"
 #include "skinny_wgmma.cuh"
 
-constexpr int AHEAD = PREPARED ? 1 : 2;  // steps of rows whose loads are under way
-constexpr int QUARTERS = (LONGEST + 3) / 4;      // of a slice: four lanes look at four steps at a time
+constexpr int AHEAD = PREPARED ? 1 : 2;      // steps of rows whose loads are under way
+constexpr int QUARTERS = (LONGEST + 3) / 4;  // of a slice: four lanes look at four steps at a time
 constexpr bool LOOKS_AHEAD = PREPARED && QUARTERS <= 2;  // a slice's magnitudes wait in registers
 
 // One vector of 8 rows: word by word matrices of 8 rows x 4 lanes.
@@ -74,7 +74,7 @@ struct Largest {
     } else {
       most = rows.largest_of_rows(begin, end);
     }
-    return FORMAT == BF16 ? 1.0f : range_factor(largest_of_row(most));
+    return range_factor(largest_of_row(most));
   }
 };
 
@@ -120,12 +120,12 @@ __device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fe
       if (step >= last) break;
       slots.wait_empty(at);
       if (at.again) fetch(at, step);
-      while (step == next) {  // slices may be empty
+      if (step == next) {  // a slice begins
         next = slice_end(slice);
         factor = largest.factor(rows, step, next);
         converts = !PREPARED || __any_sync(~0u, factor != 1.0f);
         if ((lane & 3) == 0)
-          unscale[(slice * ROW_BLOCKS + block) * 8 + (lane >> 2)] = (FORMAT == NVFP4 ? SUM_FACTOR : 1.0f) / factor;
+          unscale[(slice * ROW_BLOCKS + block) * 8 + (lane >> 2)] = SUM_FACTOR / factor;
         if (++slice < WARPS) largest.ask(rows, next, slice_end(slice));
       }
       if (PREPARED && step == first) wait(landed, 0);

@@ -20,8 +20,8 @@ SLICES = 8
 """Parts of K, whose sums are added as a binary tree of neighbours."""
 
 LEVELS = {1: 2, 2: 1, 4: 0, 8: 0}
-"""Sums of the tree over slices that wait in shared memory, by blocks that share K; one more waits in
-registers."""
+"""Sums of the tree over slices that wait in shared memory, by blocks that share K; one more waits
+in registers."""
 
 TILE_STEP_BYTES = 1152
 """NVFP4 codes and scales of one tile and step."""

@@ -41,7 +41,7 @@ SWEPT = (
 
 
 HAS_WGMMA = 9
-"""The compute capability, its first number, whose GPUs have wgmma: earlier and later ones have not."""
+"""The first number of the compute capability that has wgmma; others have not."""
 
 
 DEPTHS = (3, 4, 5, 6, 8, 10)

@@ -20,7 +20,7 @@ STEP_PRODUCTS = 8
 
 
 def streamed(N: int, K: int, rows: int) -> list[SkinnyTile]:
-    """One tile for each number of blocks that share K: each is another form of the tree of slices."""
+    """One tile for each number of blocks that share K, which is another form of the tree."""
     found = candidates(SkinnyProblem(N, K, "nvfp4", rows), (9, 0))
     return list({one.splits: one for one in found if one.is_streamed}.values())
 

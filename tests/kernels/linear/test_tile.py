@@ -12,7 +12,6 @@ from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.linear import skinny_launch, tile_choice
 from kernels.linear.tile import (
     SLICES,
-    SOURCES,
     SkinnyProblem,
     SkinnyTile,
     SkinnyTiles,
@@ -60,8 +59,9 @@ def constants(
 ) -> dict[str, int]:
     """Evaluate the constants of some sources for a set of macros."""
     names: dict[str, Any] = {"NVFP4": 0, "FP8_BLOCK": 1, "E4M3_ROW": 2, "BF16": 3, "STORE": 0,
-                             "ADD_RESIDUAL": 1, "SILU_PAIR": 2, "SHARED": 0, "GLOBAL": 1, "STREAMED": 2,
-                             "true": 1, "aligned": aligned, "PREPARED": 0, **chosen}  # fmt: skip
+                             "ADD_RESIDUAL": 1, "SILU_PAIR": 2, "SHARED": 0, "GLOBAL": 1,
+                             "STREAMED": 2, "true": 1, "aligned": aligned, "PREPARED": 0,
+                             **chosen}  # fmt: skip
     text = "".join((FOLDER / one).read_text() for one in sources)
     pattern = re.compile(r"^constexpr (?:int|bool) (\w+) = (.+?);", re.MULTILINE)
     for name, expression in pattern.findall(text):
@@ -132,9 +132,12 @@ def test_a_streamed_block_holds_what_the_source_lays_out(rows):
         for splits, crew, wide, stages in product((1, 2, 4, 8), (1, 5), (3, 17), (2, 5)):
             tile = SkinnyTile(splits, crew, wide, stages, "streamed", 0)
             assert shared_bytes(tile, problem, 132) == streamed_bytes_of_source(tile, problem)
-            assert tile.warps == constants(
-                {**macros(tile, problem), "EPILOGUE": 0}, STREAMED_SOURCES
-            )["ALL_WARPS"]
+            assert (
+                tile.warps
+                == constants({**macros(tile, problem), "EPILOGUE": 0}, STREAMED_SOURCES)[
+                    "ALL_WARPS"
+                ]
+            )
 
 
 @pytest.mark.parametrize("name", FORMATS)
