@@ -24,6 +24,10 @@ from kernels.linear.weight import NAMES
 _MEMBER_ROWS = {NAMES[kind]: rows for kind, rows in MEMBER_ROWS.items()}
 
 
+LAYERS, MTP = "layers.", "mtp."
+"""What the names of a model's layers begin with, and those of its MTP head."""
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """The model that is explained: a name for a person, its sizes, the format of each matrix.
@@ -103,12 +107,27 @@ def subject_of_checkpoint(path: Path, overlay: Path | None = None) -> Subject:
     return Subject(str(overlay or path), config, lambda name, _: weights[name].format)
 
 
-def matrices(subject: Subject, *, joined: bool) -> Iterator[Product]:
-    """The matrices of all layers by name, joined as `engine.model.packing` joins them."""
+def formats_in(subject: Subject) -> tuple[WeightFormat, ...]:
+    """The formats of its projections and of its MTP head's, small matrices aside."""
+    found: dict[WeightFormat, None] = {}
+    for name, spec in expected_tensors(subject.config).items():
+        if spec.matrix and spec.part != "small" and name.startswith((LAYERS, MTP)):
+            found[subject.stored(name, spec)] = None
+    return tuple(found)
+
+
+def matrices(subject: Subject, part: str = LAYERS, *, joined: bool) -> Iterator[Product]:
+    """The matrices of a part by name, joined as `engine.model.packing` joins them.
+
+    Args:
+        subject: the model.
+        part: what their names begin with, `LAYERS` or `MTP`.
+        joined: those that are read together are one.
+    """
     specs = {
         name: spec
         for name, spec in expected_tensors(subject.config).items()
-        if spec.matrix and name.startswith("layers.")
+        if spec.matrix and name.startswith(part)
     }
     found: dict[tuple[str, WeightFormat], Product] = {}
     for name, spec in specs.items():

@@ -27,7 +27,7 @@ class Choice:
     """What will be opened: a folder, the profile that reads it, and whether it is the demo.
 
     ``overlay`` is a folder of part files whose matrices take the place of the folder's;
-    ``notices`` say which profiles were left out when this was chosen.
+    ``notices`` say which profiles were left out, or passed over, when this was chosen.
     """
 
     path: Path
@@ -45,7 +45,7 @@ class Choice:
 def cached_snapshot(repository: str, cache: Path) -> Path | None:
     """The newest snapshot of ``repository`` with a config.json in a Hugging Face hub cache, if any.
 
-    Whether its weights are complete is seen when it is opened.
+    Nothing of it is read.
     """
     folder = cache / f"models--{repository.replace('/', '--')}" / "snapshots"
     try:
@@ -74,11 +74,14 @@ def how_to_give(is_published: bool) -> str:
 def choose(settings: Settings, profiles: Profiles) -> Choice:
     """Decide what to open: the named folder and profile, else what the cache holds, else the demo.
 
+    What nobody named is passed over where its config or headers are refused, which is a notice.
+
     Raises:
         CheckpointError: the named folder is none, or the named profile's files are missing.
         ProfileError: the named profile does not exist, or its file does not read.
     """
-    return replace(_choose(settings, profiles), notices=profiles.notices)
+    choice = _choose(settings, profiles)
+    return replace(choice, notices=(*profiles.notices, *choice.notices))
 
 
 def _choose(settings: Settings, profiles: Profiles) -> Choice:
@@ -99,9 +102,15 @@ def _choose(settings: Settings, profiles: Profiles) -> Choice:
                 how_to_give(bool(wanted.repositories or wanted.embedded)),
             )
         return Choice(path, wanted, bool(wanted.embedded))
+    passed: list[str] = []
     for profile in sorted(profiles.values(), key=_smallest_real_first):
-        if path := weights_of(profile, cache):
-            return Choice(path, profile, bool(profile.embedded))
+        path = weights_of(profile, cache)
+        if path is None:
+            continue
+        problem = None if profile.embedded else _refusal_of(path)
+        if problem is None:
+            return Choice(path, profile, bool(profile.embedded), notices=tuple(passed))
+        passed.append(f"The profile '{profile.name}' is passed over: {problem}")
     raise CheckpointError("No model is on this machine and the demo model is missing.", HOW_TO_GIVE)
 
 
@@ -172,6 +181,12 @@ def _base_of(folder: Path, named: Path | None, profiles: Profiles) -> Path:
         "Give its folder with the setting model.base, or download Qwen/Qwen3.8-27B-FP8 with the "
         "Hugging Face tools.",
     )
+
+
+def _refusal_of(folder: Path) -> CheckpointError | None:
+    from engine.model.checkpoint import refusal_of  # as below
+
+    return refusal_of(folder)
 
 
 def _fitting_profile(folder: Path, profiles: Profiles, overlay: Path | None = None) -> Profile:

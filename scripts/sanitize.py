@@ -181,9 +181,10 @@ def _multiply(x: torch.Tensor, weight: Weight, tile: SkinnyTile, *, overlap: boo
 def _mixer_calls() -> Iterator[Call]:
     for sizes, overlap in ((Sizes(1, 3, 512), False), (Sizes(2, 6, 1500), True)):
         for plan in PLANS:
-            about = f"mixer {sizes} parents {plan.parents} overlap {overlap}"
-            # each after itself: the second has rows pending
-            yield about, partial(play, sizes, iter((plan, plan)), "cuda", overlap=overlap)
+            for gated in (False, True):
+                about = f"mixer {sizes} parents {plan.parents} overlap {overlap} gated {gated}"
+                again = iter((plan, plan))  # after itself: the second has rows pending
+                yield about, partial(play, sizes, again, "cuda", gated=gated, overlap=overlap)
 
 
 MORE: dict[str, Callable[[], list[Call]]] = {

@@ -1,6 +1,6 @@
 """``qwen38 tune``: the launch tiles that are fastest on this GPU, and what rounds cost on it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +13,6 @@ from app.streams import write_data
 from engine.errors import EngineError, RequestError
 from engine.locate import choose
 from engine.model.config import SHAPES, ModelConfig
-from engine.model.config_file import read_config
 from engine.settings.declared import Settings
 from engine.settings.load import load_settings
 
@@ -85,7 +84,7 @@ def _tune_tiles(settings: Settings, names: list[str], seconds: int, *, dry_run: 
         )
     found = tuning.tune(
         families,
-        [sizes_of(name, config) for name, config in _models(settings).items()],
+        [sizes_of(*one) for one in _models(settings)],
         tuning.this_gpu(settings.data_dir),
         seconds=seconds,
         dry_run=dry_run,
@@ -94,12 +93,16 @@ def _tune_tiles(settings: Settings, names: list[str], seconds: int, *, dry_run: 
     write_data("\n".join(_table(found, dry_run=dry_run)) + "\n")
 
 
-def _models(settings: Settings) -> dict[str, ModelConfig]:
-    """The 27B, and the model that a chat would open when its sizes are others."""
-    models = {"27b": SHAPES["27b"]}
+def _models(settings: Settings) -> list[tuple[str, ModelConfig, Sequence[str]]]:
+    """The 27B in 4 and 8 bits, and the model that a chat would open in the formats of its files."""
+    from engine.check.families import USUAL_FORMATS
+    from engine.explained_model import formats_in, subject_of_checkpoint
+
+    models: list[tuple[str, ModelConfig, Sequence[str]]] = [("27b", SHAPES["27b"], USUAL_FORMATS)]
     try:
         choice = choose(settings, known_profiles(settings))
-        models[choice.profile.name] = read_config(choice.path)
+        own = subject_of_checkpoint(choice.path, choice.overlay)
+        models.append((choice.profile.name, own.config, formats_in(own)))
     except EngineError as problem:
         if settings.model.dir or settings.model.profile:
             raise

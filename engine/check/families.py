@@ -12,6 +12,9 @@ from kernels.common.family import Family, load_families
 from kernels.common.problem import ModelSizes, Run, Tile
 from kernels.common.verdict import Finding
 
+USUAL_FORMATS = ("nvfp4", "fp8_block")
+"""Formats that projections are timed in where no model says its own."""
+
 
 class RedKernelError(EngineError):
     """A kernel whose check is red was to be timed."""
@@ -37,8 +40,8 @@ def choose_families(names: Sequence[str] | None, beside: Sequence[str] = ()) -> 
     return load_families(dict.fromkeys(names) if names else None)
 
 
-def sizes_of(name: str, config: ModelConfig) -> ModelSizes:
-    """The numbers of a model that kernels may know."""
+def sizes_of(name: str, config: ModelConfig, formats: Sequence[str] = USUAL_FORMATS) -> ModelSizes:
+    """The numbers of a model that kernels may know, and the formats of its projections."""
     return ModelSizes(
         name=name,
         hidden_size=config.hidden_size,
@@ -52,6 +55,7 @@ def sizes_of(name: str, config: ModelConfig) -> ModelSizes:
         key_head_dim=config.key_head_dim,
         value_head_dim=config.value_head_dim,
         conv_width=config.conv_width,
+        formats=tuple(formats),
     )
 
 
@@ -67,7 +71,7 @@ def prove(family: Family, case: Case, device: str, run: Run, tile: Tile) -> tupl
         run(inputs, outputs, tile)
 
     op = replace(family.ops[case.op], run=run_tile)
-    alone = replace(family, ops={case.op: op}, cases=(case,), laws=())
+    alone = replace(family, ops={case.op: op}, cases=(case,), laws=(), compile=None)
     return tuple(check_family(alone, build_of(device)))
 
 

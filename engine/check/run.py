@@ -16,6 +16,7 @@ from typing import Literal
 
 from engine.settings.environment import child_environment
 from kernels.common import proofs
+from kernels.common.ahead import run_ahead
 from kernels.common.family import Family, load_families
 from kernels.common.proofs import Proof
 from kernels.common.verdict import Finding, Report
@@ -70,6 +71,10 @@ def check_family(family: Family, build: Build) -> Iterator[Finding]:
     An exception in a proof is a fault of that proof, never the end of the run.
     """
     device = "cuda" if build == "cuda" else "cpu"
+    if build == "cuda":
+        if family.compile is not None and family.cases:
+            family.compile()
+        run_ahead(family.ops, family.cases, device)
     for case in family.cases:
         if build == "interpreter" and not case.interpreted:
             continue

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.draft.calibration import Calibration
+from engine.draft.decision import Weighing
 from engine.draft.dflash import DflashDrafter, DflashRows
 from engine.draft.drafter import Drafter, NoDrafter
 from engine.draft.lookup import LookupDrafter
@@ -161,11 +162,11 @@ def _routed(
     max_places = 0
     if sources.dflash is not None and routing.prices.table.block_ms is not None:
         max_places = sources.dflash.num_proposals
-    router = Router(
-        routing.prices, calibration, max_steps=max_steps, max_places=max_places,
+    weighing = Weighing(
+        prices=routing.prices, calibration=calibration, max_steps=max_steps, max_places=max_places,
         branches=shape != "chain",
     )  # fmt: skip
     return RoutedDrafter(
-        router, _lookup(shape, sources), sources.mtp, sources.dflash, len(sources.prompt_ids),
-        sources.answer_ids,
+        Router(weighing), _lookup(shape, sources), sources.mtp, sources.dflash,
+        len(sources.prompt_ids), sources.answer_ids,
     )  # fmt: skip

@@ -59,10 +59,11 @@ class Decision:
     plain: Proposal
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Weighing:
     """Weighs what may run and what lookup finds, at the prices of this machine.
 
-    Args:
+    Attributes:
         prices: of this machine.
         calibration: of this conversation.
         max_steps: of the MTP head; 0 without one.
@@ -70,20 +71,11 @@ class Weighing:
         branches: whether trees are allowed; a chain is of one drafter.
     """
 
-    def __init__(
-        self,
-        prices: Prices,
-        calibration: Calibration,
-        *,
-        max_steps: int,
-        max_places: int,
-        branches: bool,
-    ) -> None:
-        self._prices = prices
-        self._calibration = calibration
-        self._max_steps = min(max_steps, MAX_STEPS)
-        self._max_places = max_places
-        self._branches = branches
+    prices: Prices
+    calibration: Calibration
+    max_steps: int
+    max_places: int = 0
+    branches: bool
 
     def decide(self, most: int, context_tokens: int, endings: Sequence[Ending]) -> Decision:
         """Weigh everything, rows that are worth a try among it.
@@ -93,9 +85,9 @@ class Weighing:
             context_tokens: positions held.
             endings: of lookup.
         """
-        known = self._known(most, Market(self._prices, context_tokens))
+        known = self._known(most, Market(self.prices, context_tokens))
         usual = self.with_endings(known, endings)
-        return self._hoped(usual, context_tokens) if self._prices.curiosity.is_due else usual
+        return self._hoped(usual, context_tokens) if self.prices.curiosity.is_due else usual
 
     def with_endings(self, known: Known, endings: Sequence[Ending]) -> Decision:
         """Weigh what may run beside what lookup finds.
@@ -107,7 +99,7 @@ class Weighing:
         market, found = known.market, grow((), endings, known.chances, known.most)
         chosen = known.alone
         if endings:
-            chosen = market.best(known.options, found, branches=self._branches)
+            chosen = market.best(known.options, found, branches=self.branches)
         plain = market.cut(found, 0, with_block=False, spent_ms=0.0)
         return Decision(known, endings, found, chosen, plain)
 
@@ -118,7 +110,7 @@ class Weighing:
             known: in the round.
             chosen: what runs.
         """
-        resting = [one for one in self._calibration.probes if one != chosen.drafter]
+        resting = [one for one in self.calibration.probes if one != chosen.drafter]
         could = {
             name: [one for one in known.options if one.drafter == name]
             for name in resting
@@ -129,31 +121,31 @@ class Weighing:
     def _hoped(self, usual: Decision, context_tokens: int) -> Decision:
         """The decision where rows that nobody has timed cost the least that they can."""
         known = usual.known
-        rate = known.market.rate(usual.chosen, usual.found, branches=self._branches)
-        hopeful = self._known(known.most, Market(self._prices, context_tokens, hopeful=True))
+        rate = known.market.rate(usual.chosen, usual.found, branches=self.branches)
+        hopeful = self._known(known.most, Market(self.prices, context_tokens, hopeful=True))
         hopeful = replace(hopeful, usual=known.market, usual_rate=rate)
         return self.with_endings(hopeful, usual.endings)
 
     def _known(self, most: int, market: Market) -> Known:
-        draft_ms = self._prices.draft_ms()
+        draft_ms = self.prices.draft_ms()
         options = self._options(most, draft_ms)
         alone = market.best(options, NOTHING, branches=False)
-        chances = self._calibration.lookup_chances()
+        chances = self.calibration.lookup_chances()
         return Known(most, chances, draft_ms, market, options, alone)
 
     def _options(self, most: int, draft_ms: Sequence[float]) -> list[Option]:
         """What may run for at most so many tokens: nothing, the head's steps, a block."""
         options = [PLAIN]
-        if num_steps := min(self._max_steps, most):
+        if num_steps := min(self.max_steps, MAX_STEPS, most):
             costs = enumerate(draft_ms[1 : num_steps + 1], start=1)
             options += self._cuts("mtp", costs)
-        if num_places := min(self._max_places, most):
-            options += self._cuts("dflash2", [(num_places, self._prices.block_ms())])
+        if num_places := min(self.max_places, most):
+            options += self._cuts("dflash2", [(num_places, self.prices.block_ms())])
         return options
 
     def _cuts(self, drafter: str, costs: Iterable[tuple[int, float]]) -> list[Option]:
         """A drafter's chain by its possible lengths, each with what it costs."""
-        chances = self._calibration.chain_chances(drafter)
+        chances = self.calibration.chain_chances(drafter)
         reached: list[float] = list(accumulate(chances, mul))
         expected = list(accumulate(reached, initial=1.0))
         return [

@@ -13,12 +13,10 @@ bias to what ran before.
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from engine.draft.calibration import Calibration
 from engine.draft.candidates import Chain, grow
 from engine.draft.decision import NOTHING, Decision, Known, Weighing
 from engine.draft.market import MAX_TOKENS, PLAIN, Option, Proposal
 from engine.draft.ngrams import Ending
-from engine.draft.prices import Prices
 from engine.draft.said import Said, worth_another_try
 
 ROUNDS_WITHOUT_A_COPY = 16
@@ -31,31 +29,11 @@ RunDrafter = Callable[[str, int], Sequence[int]]
 
 
 class Router:
-    """Routes the rounds of a turn.
+    """Routes the rounds of a turn, as it weighs them."""
 
-    Args:
-        prices: of this machine.
-        calibration: of this conversation.
-        max_steps: of the MTP head; 0 without one.
-        max_places: that a block of DFlash2 proposes; 0 without one.
-        branches: whether trees are allowed; a chain is of one drafter.
-    """
-
-    def __init__(
-        self,
-        prices: Prices,
-        calibration: Calibration,
-        *,
-        max_steps: int,
-        max_places: int = 0,
-        branches: bool,
-    ) -> None:
-        self._prices = prices
-        self._calibration = calibration
-        self._branches = branches
-        self._weighing = Weighing(
-            prices, calibration, max_steps=max_steps, max_places=max_places, branches=branches
-        )
+    def __init__(self, weighing: Weighing) -> None:
+        self._weighing = weighing
+        self._prices, self._calibration = weighing.prices, weighing.calibration
         # of rounds whose tokens are not learned from yet: one on its way, and one before it
         self._said: deque[Said] = deque(maxlen=2)
         self._prepared: Decision | None = None
@@ -84,7 +62,7 @@ class Router:
         Returns:
             What `propose` then says; None where a drafter must run first.
         """
-        if not self._branches:
+        if not self._weighing.branches:
             endings = endings[:1]
         most = min(num_tokens, MAX_TOKENS)
         self._prepared = ready = self._weighing.decide(most, context_tokens, endings)
@@ -107,7 +85,7 @@ class Router:
             num_tokens: the most proposals that the round has room for.
             run: runs a drafter.
         """
-        if not self._branches:
+        if not self._weighing.branches:
             endings = endings[:1]
         ready = self._ready(endings, context_tokens, num_tokens)
         self._prepared = None
@@ -126,7 +104,7 @@ class Router:
         if not chains:
             self._pay(known, ready.plain)
             return ready.plain
-        if self._branches:
+        if self._weighing.branches:
             found = grow(chains, endings, known.chances, known.most)
         elif chosen.drafter:  # a try that may not branch is scored, and verified by nobody
             found = grow(chains[:1], (), known.chances, known.most)
@@ -151,7 +129,7 @@ class Router:
             context_tokens: positions held.
             num_tokens: the most proposals that the next round has room for.
         """
-        if not self._branches:
+        if not self._weighing.branches:
             endings = endings[:1]
         self._said.append(Said((), endings))
         going_on = [Ending(one.length + 1, one.continuation[1:]) for one in endings]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.errors import CheckpointError, nearest
 from engine.model.config import ModelConfig
+from engine.model.config_file import read_config
 from engine.model.layouts import PLAIN_DTYPES, StoredWeight, belongs_to_weight, match_matrix
 from engine.model.overlay import INPUT_SCALES, read_overlay
 from engine.model.safetensors_header import StoredTensor
@@ -129,6 +130,15 @@ def match_checkpoint(folder: Path, config: ModelConfig, overlay: Path | None = N
             unused += 1
     in_order = sorted(weights.items(), key=lambda i: (i[1].weight.path, i[1].weight.offset))
     return Checkpoint(folder, config, dict(in_order), unused, kv_scales)
+
+
+def refusal_of(folder: Path) -> CheckpointError | None:
+    """Why a folder does not open, as far as its config and headers tell; None where it does."""
+    try:
+        match_checkpoint(folder, read_config(folder))
+    except CheckpointError as error:
+        return error
+    return None
 
 
 def _canonical(on_disk: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:

@@ -11,9 +11,9 @@ import torch
 
 from engine.graph_classes import CHUNK_ROWS
 from engine.model.config import ModelConfig
+from engine.model.layers import Mixers, run_layers
 from engine.model.matrix import product, products
-from engine.model.mlp import feed_forward
-from engine.model.norms import add_rms_norm, gated_rms_norm, rms_norm
+from engine.model.norms import gated_rms_norm
 from engine.model.round_state import RoundState
 from engine.model.rows import delta_products
 from engine.model.state import LayerStore
@@ -87,24 +87,13 @@ def run_chunk(
     eps = config.rms_norm_eps
     stream = torch.empty_like(out)
     embed(inputs.ids[: len(out)], weights.embedding, out=stream)
-    layers = weights.layers
-    following = [layer.input_norm for layer in layers[1:]] + [weights.norm]
-    normed = rms_norm(stream, layers[0].input_norm, eps)
-    num_delta = num_attention = 0
-    for index, (layer, next_norm) in enumerate(zip(layers, following, strict=True)):
-        if isinstance(layer.mixer, AttentionWeights):
-            store = state.kv.layer(num_attention)
-            mixed = _attend(normed, layer.mixer, config, inputs, tables, store, state.wide)
-            num_attention += 1
-        else:
-            mixed = _advance(normed, layer.mixer, config, inputs, state, num_delta)
-            num_delta += 1
-        normed, stream = add_rms_norm(mixed, stream, layer.post_norm, eps)
-        fed = feed_forward(normed, layer.mlp)
-        normed, stream = add_rms_norm(fed, stream, next_norm, eps)
-        if taps is not None:
-            taps.write(index, stream)
-    out.copy_(normed)
+    mixers = Mixers(
+        attend=lambda x, _, layer, place: _attend(
+            x, layer, config, inputs, tables, state.kv.layer(place), state.wide
+        ),
+        advance=lambda x, _, layer, place: _advance(x, layer, config, inputs, state, place),
+    )
+    run_layers(weights, stream, eps, mixers, taps=taps, out=out)
 
 
 def _attend(

@@ -16,14 +16,13 @@ from engine.model.config import CHUNK_TOKENS, ModelConfig
 from engine.model.delta import advance
 from engine.model.footprint import count_parameters
 from engine.model.generation import Generation
+from engine.model.layers import Mixers, run_layers
 from engine.model.matrix import logits_of
-from engine.model.mlp import feed_forward
 from engine.model.mtp import Mtp
-from engine.model.norms import add_rms_norm, rms_norm
 from engine.model.rope import RopeTable
 from engine.model.state import State
 from engine.model.taps import Taps
-from engine.model.weights import AttentionWeights, ModelWeights
+from engine.model.weights import ModelWeights
 from engine.types import KvFormat, Sampling
 from kernels.attention.kv_codes import KvScales
 
@@ -183,24 +182,15 @@ class Model:
         end = state.length + len(ids)
         angles = Angles(state.length, *self._rope.angles(state.length, end))
         stream = functional.embedding(torch.tensor(ids, device=self.device), self.weights.embedding)
-        layers = self.weights.layers
-        following = [layer.input_norm for layer in layers[1:]] + [self.weights.norm]
-        normed = rms_norm(stream, layers[0].input_norm, eps)
-        num_delta = num_attention = 0
-        for index, (layer, next_norm) in enumerate(zip(layers, following, strict=True)):
-            if isinstance(layer.mixer, AttentionWeights):
-                store = state.kv.layer(num_attention)
-                mixed = attend(normed, layer.mixer, config, angles, store)
-                num_attention += 1
-            else:
-                recurrent, tail = state.recurrent[num_delta], state.tails[num_delta]
-                mixed = advance(normed, layer.mixer, config, recurrent, tail, decode=decode)
-                num_delta += 1
-            normed, stream = add_rms_norm(mixed, stream, layer.post_norm, eps)
-            fed = feed_forward(normed, layer.mlp)
-            normed, stream = add_rms_norm(fed, stream, next_norm, eps)
-            if self.taps is not None:
-                self.taps.write(index, stream)
+        mixers = Mixers(
+            attend=lambda x, _, layer, place: attend(
+                x, layer, config, angles, state.kv.layer(place)
+            ),
+            advance=lambda x, _, layer, place: advance(
+                x, layer, config, state.recurrent[place], state.tails[place], decode=decode
+            ),
+        )
+        normed = run_layers(self.weights, stream, eps, mixers, taps=self.taps)
         if self.taps is not None:
             self.taps.keep(state.length, self.taps.copy(len(ids)))
         state.length = end

@@ -22,6 +22,7 @@ from kernels.linear.prefill_fp8 import fp8_prefill_linear
 from kernels.linear.reference import dequantise
 from kernels.linear.skinny import operands_for, order_of, skinny_linear
 from kernels.linear.tile import SkinnyTiles
+from kernels.linear.tile_choice import PAIRED_TO
 from kernels.linear.weight import (
     Nvfp4Weight,
     Weight,
@@ -29,10 +30,6 @@ from kernels.linear.weight import (
     num_outputs,
     padded_inputs,
 )
-
-PAIRED_TO = 16
-"""Rows up to which gate and up end in one output where they may. The sums of more, of two tiles
-side by side, leave a block too little room for weights on their way."""
 
 
 @dataclass(frozen=True, slots=True)

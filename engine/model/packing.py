@@ -25,9 +25,8 @@ from kernels.linear.pack import (
 )
 from kernels.linear.skinny import wants_spread
 from kernels.linear.tile import SkinnyTiles
-from kernels.linear.tile_choice import defaults, lookup
+from kernels.linear.tile_choice import PAIRED_FORMAT, defaults, lookup
 from kernels.linear.weight import (
-    Nvfp4Weight,
     Weight,
     format_name,
     num_outputs,
@@ -55,8 +54,7 @@ class Launching:
         graphs: captured graphs in the place of single launches.
         commit_in_verify: accepted rows are folded into the state while the next round loads it.
         fp8_prefill: prompts are multiplied by FP8 operands, where rows and format make it pay.
-        paired: let gate over up of 4-bit codes end in one output, which changes no bit. Of 8-bit
-            codes a round takes 0.5 to 0.9 % longer so (H200).
+        paired: let gate over up of `PAIRED_FORMAT` end in one output, which changes no bit.
     """
 
     capability: tuple[int, int]
@@ -161,8 +159,8 @@ class Packer:
     def _held(self, weight: Weight, *names: str) -> Packed:
         if HEAD not in names:
             self._workspace.make_room_for(weight)
-        four = isinstance(weight, Nvfp4Weight)
-        is_pair = self._launching.paired and four and _is_pair(names)
+        pays = format_name(weight) == PAIRED_FORMAT
+        is_pair = self._launching.paired and pays and _is_pair(names)
         return Packed(
             weight=weight,
             tiles=self._tiles(weight),
@@ -175,15 +173,14 @@ class Packer:
 
     def _tiles(self, weight: Weight, *, paired: bool = False) -> SkinnyTiles:
         N, Kp, name = num_outputs(weight), padded_inputs(weight), format_name(weight)
-        shape = f"{name} {N}x{Kp}"
+        shape = f"{name} {N}x{Kp}{' in one output' if paired else ''}"
         found = None
         try:
             found = lookup(self._launching.rows, N, Kp, name, paired=paired)
         except (ValueError, TypeError) as problem:
             self._faults.append(f"{shape}: {problem}")
         if found is None:
-            if not paired:  # tune times no pairs: nothing a person could do
-                self._defaults.append(shape)
+            self._defaults.append(shape)
             found = defaults(N, Kp, name, self._launching.capability, paired=paired)
         return found
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 
 from engine.model.config import ModelConfig
-from engine.model.matrix import Matrix, operands_for, product, products
-from engine.model.mlp import feed_forward
-from engine.model.norms import add_rms_norm, gated_rms_norm, rms_norm
+from engine.model.layers import Mixers, run_layers
+from engine.model.matrix import operands_for, product, products
+from engine.model.norms import gated_rms_norm
 from engine.model.packed import Member
 from engine.model.round_state import RoundState
 from engine.model.taps import Taps
@@ -74,37 +74,13 @@ def run_rows(
     stream = hidden.new_empty(hidden.shape)
     # never overlapped: the kernels behind it read states, tables and scalars early
     embed(ids, weights.embedding, out=stream)
-    layers = weights.layers
-    ready = operands_for(_first_matrix(layers[0].mixer), shape.num_rows)
-    normed = rms_norm(stream, layers[0].input_norm, eps, overlap=overlap, operands=ready)
-    num_delta = num_attention = 0
-    for index, layer in enumerate(layers):
-        if isinstance(layer.mixer, AttentionWeights):
-            mixed = _attend(normed, ready, layer.mixer, config, tables, state, num_attention, shape)
-            num_attention += 1
-        else:
-            mixed = _walk(normed, ready, layer.mixer, config, state, num_delta, shape)
-            num_delta += 1
-        ready = operands_for(layer.mlp.gate, shape.num_rows)
-        normed, stream = add_rms_norm(
-            mixed, stream, layer.post_norm, eps, overlap=overlap, operands=ready
-        )
-        fed = feed_forward(normed, layer.mlp, overlap=overlap, operands=ready)
-        if index + 1 < len(layers):
-            following = layers[index + 1]
-            ready = operands_for(_first_matrix(following.mixer), shape.num_rows)
-            normed, stream = add_rms_norm(
-                fed, stream, following.input_norm, eps, overlap=overlap, operands=ready
-            )
-        else:
-            _, stream = add_rms_norm(fed, stream, weights.norm, eps, overlap=overlap, out=hidden)
-        if taps is not None:
-            taps.write(index, stream)
-
-
-def _first_matrix(mixer: AttentionWeights | DeltaWeights) -> Matrix:
-    """The matrix that reads a layer's normed rows first."""
-    return mixer.q if isinstance(mixer, AttentionWeights) else mixer.qkv
+    mixers = Mixers(
+        attend=lambda x, ready, layer, place: _attend(
+            x, ready, layer, config, tables, state, place, shape
+        ),
+        advance=lambda x, ready, layer, place: _walk(x, ready, layer, config, state, place, shape),
+    )
+    run_layers(weights, stream, eps, mixers, taps=taps, overlap=overlap, out=hidden)
 
 
 def _walk(

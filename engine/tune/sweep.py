@@ -54,6 +54,8 @@ class EntrySweep:
                 f"{entry.family.name} {entry.label} is red and is not tuned: {fault}.",
                 f"See 'qwen38 check --family {entry.family.name}'.",
             )
+        if entry.tunable.compile is not None:
+            entry.tunable.compile(entry.problems[0], entry.candidates)
         calls = [self._make_calls(problem) for problem in entry.problems]
         self._choose(calls, self._time_candidates(calls))
         return self._outcome

@@ -62,6 +62,8 @@ class Family:
         timed: (sizes of a model, tokens of a call) -> what `qwen38 bench kernels` times; None
             where there is nothing to time yet.
         tunables: functions whose tiles `qwen38 tune` sweeps.
+        compile: compiles for the present GPU what cases launch that `run_ahead` leaves out; None
+            where it is nothing.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Family:
     laws: tuple[Law, ...] = field(default=())
     timed: Callable[[ModelSizes, int], tuple[Problem, ...]] | None = None
     tunables: tuple[Tunable, ...] = ()
+    compile: Callable[[], None] | None = None
 
 
 def load_families(names: Iterable[str] | None = None) -> tuple[Family, ...]:

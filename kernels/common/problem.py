@@ -24,7 +24,10 @@ Run = Callable[[Tensors, Tensors, Tile], None]
 
 @dataclass(frozen=True)
 class ModelSizes:
-    """Numbers of one model that the sizes of its problems follow from; elements and heads."""
+    """Numbers of one model that the sizes of its problems follow from; elements and heads.
+
+    `formats` are the storage formats of its projections.
+    """
 
     name: str
     hidden_size: int
@@ -38,6 +41,7 @@ class ModelSizes:
     key_head_dim: int
     value_head_dim: int
     conv_width: int
+    formats: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -148,10 +152,12 @@ class Tunable:
             not launch on a GPU drops out there.
         default: key -> the tile where no table holds the key.
         case: problem -> what its entry's tiles are proven on, with as many rows `T` as the entry
-            serves of 1 to 32.
+            serves of 1 to 32; a few more where it serves none of these.
         run: calls the function with a tile.
         to_row: tile -> fields of a row.
         from_row: row -> tile; may raise KeyError, TypeError or ValueError.
+        compile: (problem, tiles): compiles them at one time, before the first is timed; None where
+            each compiles at its launch.
     """
 
     op: str
@@ -164,6 +170,7 @@ class Tunable:
     run: Run
     to_row: Callable[[Tile], Row]
     from_row: Callable[[Row], Tile]
+    compile: Callable[[Problem, Sequence[Tile]], None] | None = None
 
     def find(self, rows: Iterable[Row], key: Row) -> Tile:
         """Return the tile of the first row with this key, else the default."""

@@ -26,7 +26,7 @@ def matches_model(op: Op, case: Case, device: str) -> str | None:
     if op.model is None:
         return None
     inputs = case.draw(SEED, device)
-    outputs = _run(op, case, inputs, device)
+    outputs = run_case(op, case, inputs, device)
     predicted = op.model({name: tensor.cpu() for name, tensor in inputs.items()})
     return _first(different(case, outputs.tensors, predicted)) or outputs.written_outside()
 
@@ -34,7 +34,7 @@ def matches_model(op: Op, case: Case, device: str) -> str | None:
 def within_tolerance(op: Op, case: Case, device: str) -> str | None:
     """Prove the outputs lie within the case's bound of the fp64 truth."""
     inputs = case.draw(SEED, device)
-    outputs = _run(op, case, inputs, device)
+    outputs = run_case(op, case, inputs, device)
     return _beyond_truth(op, case, inputs, outputs.tensors) or outputs.written_outside()
 
 
@@ -58,12 +58,12 @@ def rows_stand_alone(op: Op, case: Case, device: str) -> str | None:
     inputs, num_rows = case.draw(SEED, device), case.sizes["T"]
     small = num_rows <= MAX_ROWS
     alone = range(num_rows) if small else (0, num_rows // 2, num_rows - 1)
-    single = {row: _run_rows(op, case, inputs, device, row, row + 1) for row in alone}
+    single = {row: run_rows(op, case, inputs, device, row, row + 1) for row in alone}
     apart = {
         spec.name: torch.cat([single[row][spec.name] for row in alone]) for spec in case.outputs
     }
     for count in range(2, num_rows + 1) if small else (num_rows,):
-        together = _run_rows(op, case, inputs, device, 0, count)
+        together = run_rows(op, case, inputs, device, 0, count)
         kept = [row for row in alone if row < count]
         if all(_same_rows(together[name][kept], rows) for name, rows in apart.items()):
             continue
@@ -77,10 +77,10 @@ def rows_stand_alone(op: Op, case: Case, device: str) -> str | None:
 def nan_stays_in_its_row(op: Op, case: Case, device: str) -> str | None:
     """Prove a NaN in one row makes that row NaN and leaves the bits of all others."""
     inputs, row = case.draw(SEED, device), case.sizes["T"] // 2
-    clean = _run(op, case, inputs, device).tensors
+    clean = run_case(op, case, inputs, device).tensors
     first = case.inputs[0].name
     inputs[first][row].view(-1)[-1] = math.nan
-    spoiled = _run(op, case, inputs, device).tensors
+    spoiled = run_case(op, case, inputs, device).tensors
     for name, tensor in spoiled.items():
         if not bool(tensor[row].isnan().any()):
             return f"{name}: a NaN in row {row} of {first} vanished"
@@ -92,7 +92,7 @@ def nan_stays_in_its_row(op: Op, case: Case, device: str) -> str | None:
 def graph_equals_eager(op: Op, case: Case, device: str) -> str | None:
     """Prove a replayed graph writes the bits of the eager call."""
     inputs = case.draw(SEED, device)
-    eager, replayed = _run(op, case, inputs, device), case.poisoned_outputs(device)
+    eager, replayed = run_case(op, case, inputs, device), case.poisoned_outputs(device)
     graph = capture([lambda: op.run(inputs, replayed.tensors)])
     for buffer in replayed.buffers.values():
         buffer.fill_(math.nan)
@@ -130,13 +130,15 @@ def different(case: Case, got: Tensors, want: Tensors) -> Iterable[str | None]:
         yield _named(spec.name, different_bits(got[spec.name], want[spec.name], spec.axes))
 
 
-def _run(op: Op, case: Case, inputs: Tensors, device: str) -> Outputs:
+def run_case(op: Op, case: Case, inputs: Tensors, device: str) -> Outputs:
+    """Run a function on a case's inputs, into poisoned outputs."""
     outputs = case.poisoned_outputs(device)
     op.run(inputs, outputs.tensors)
     return outputs
 
 
-def _run_rows(op: Op, case: Case, inputs: Tensors, device: str, start: int, stop: int) -> Tensors:
+def run_rows(op: Op, case: Case, inputs: Tensors, device: str, start: int, stop: int) -> Tensors:
+    """Run a function on some rows of a case's inputs, into poisoned outputs."""
     rows = {
         spec.name: inputs[spec.name][start:stop] if spec.axes[:1] == ("T",) else inputs[spec.name]
         for spec in case.inputs

@@ -6,7 +6,6 @@ of 1 to 32 is tried. On a CPU real K with few outputs (the order of a sum does n
 """
 
 from collections.abc import Iterator
-from functools import cache
 
 import torch
 
@@ -36,7 +35,7 @@ from kernels.linear.reference import (
     fp8_block_dequantise,
     nvfp4_dequantise,
 )
-from kernels.linear.timed import TUNABLES, timed
+from kernels.linear.timed import timed
 from kernels.linear.truth import (
     truth_expand,
     truth_middle,
@@ -45,6 +44,7 @@ from kernels.linear.truth import (
     truth_silu_mul,
     truth_skinny,
 )
+from kernels.linear.tuned import TUNABLES
 
 PLAIN = ((34816, 5120), (16384, 5120), (14336, 5120), (12288, 5120), (10240, 5120), (6144, 5120),
          (1024, 5120))  # fmt: skip
@@ -163,32 +163,19 @@ def _silu_mul_model(inputs: Tensors) -> Tensors:
 CASES = (*_skinny_on_cpu(), *_skinny_on_gpu(), *_others(), *_fp8_option(), *_silu_mul())
 
 
-@cache
-def _compile_all(device: torch.device) -> None:
-    """Compile what the cases launch on a GPU, once."""
-    capability = torch.cuda.get_device_capability(device)
+def _compile() -> None:
+    """Compile the skinny launches of the cases, those too large to be run ahead among them."""
+    capability = torch.cuda.get_device_capability()
     compile_ahead(one for case in CASES for one in variants_of(case, capability))
-
-
-def _skinny(inputs: Tensors, outputs: Tensors) -> None:
-    if inputs["x"].is_cuda:
-        _compile_all(inputs["x"].device)
-    run_skinny(inputs, outputs)
-
-
-def _pair(inputs: Tensors, outputs: Tensors) -> None:
-    if inputs["x"].is_cuda:
-        _compile_all(inputs["x"].device)
-    run_pair(inputs, outputs)
 
 
 FAMILY = Family(
     name="linear",
     ops={
-        "skinny_linear": Op(_skinny, truth_skinny),
-        "skinny_residual": Op(_skinny, truth_skinny),
-        "skinny_logits": Op(_skinny, truth_skinny),
-        "skinny_pair": Op(_pair, truth_pair),
+        "skinny_linear": Op(run_skinny, truth_skinny),
+        "skinny_residual": Op(run_skinny, truth_skinny),
+        "skinny_logits": Op(run_skinny, truth_skinny),
+        "skinny_pair": Op(run_pair, truth_pair),
         "middle_linear": Op(run_middle, truth_middle),
         "fp8_prefill_linear": Op(run_prefill, truth_prefill, rows_alone=False),
         "fp8_prefill_kernel": Op(run_prefill_kernel, truth_prefill),
@@ -199,4 +186,5 @@ FAMILY = Family(
     laws=(*LAWS, *LAUNCH_LAWS),
     timed=timed,
     tunables=TUNABLES,
+    compile=_compile,
 )

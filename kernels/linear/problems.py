@@ -4,6 +4,7 @@ A case's inputs are a weight as a checkpoint stores it; the call packs it for th
 so that packing is part of what is proven. Weights do not vary with the rows of a case.
 """
 
+import threading
 import weakref
 from dataclasses import replace
 
@@ -193,8 +194,8 @@ def expand_case(name: str, num_outputs: int, num_inputs: int, *, interpreted: bo
     )
 
 
-class _Packed:
-    """The weight packed last, for as long as the tensors that it was packed from live."""
+class _Packed(threading.local):
+    """The weight that a thread packed last, for as long as the tensors that it was of live."""
 
     def __init__(self) -> None:
         """Hold nothing."""

@@ -126,6 +126,21 @@ def test_tune_shows_before_and_after_and_writes_a_table(qwen38, on_a_gpu, tmp_pa
     assert b"Nothing is faster than the present tiles; no table was written." in again.stdout
 
 
+def test_tune_times_the_27b_and_the_own_model_in_the_formats_of_its_files(
+    qwen38, on_a_gpu, monkeypatch
+):
+    on_a_gpu()
+    asked = []
+
+    def tune(families, models, place, **_):
+        asked.extend((one.name, one.hidden_size, one.formats) for one in models)
+        return tuning.Tuning()
+
+    monkeypatch.setattr(tuning, "tune", tune)
+    assert qwen38("tune", "--profile", "demo").returncode == 0
+    assert asked == [("27b", 5120, ("nvfp4", "fp8_block")), ("demo", 256, ("fp8_block",))]
+
+
 def test_tune_dry_run_writes_nothing(qwen38, on_a_gpu, tmp_path):
     on_a_gpu(fake.FAST)
     done = qwen38("tune", "--dry-run")

@@ -26,6 +26,10 @@ def wanting(**model) -> Settings:
     return replace(Settings(), model=ModelSettings(**model))
 
 
+def snapshot_of(cache: Path, name: str) -> Path:
+    return cache / f"models--Qwen--{name}" / "snapshots" / "abc"
+
+
 def checkpoint(folder: Path, config: dict | None = None) -> Path:
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(config or {}))
@@ -39,15 +43,41 @@ def test_without_any_checkpoint_the_demo_opens(cache):
 
 
 def test_a_cached_release_is_found_by_itself(cache):
-    snapshot = checkpoint(cache / "models--Qwen--Qwen3.8-27B-FP8" / "snapshots" / "abc")
+    snapshot = write_checkpoint(snapshot_of(cache, "Qwen3.8-27B-FP8"))
     chosen = choose(Settings(), load_profiles())
     assert (chosen.path, chosen.profile.name, chosen.is_demo) == (snapshot, "fp8", False)
 
 
 def test_of_two_cached_releases_the_one_with_fewer_bytes_opens(cache):
     for name in ("Qwen3.8-27B", "Qwen3.8-27B-FP8"):
-        checkpoint(cache / f"models--Qwen--{name}" / "snapshots" / "abc")
-    assert choose(Settings(), load_profiles()).profile.name == "fp8"
+        write_checkpoint(snapshot_of(cache, name))
+    chosen = choose(Settings(), load_profiles())
+    assert (chosen.profile.name, chosen.notices) == ("fp8", ())
+
+
+def test_a_damaged_cached_release_is_passed_over_and_told(cache):
+    write_checkpoint(snapshot_of(cache, "Qwen3.8-27B"))
+    damaged = write_checkpoint(snapshot_of(cache, "Qwen3.8-27B-FP8"))
+    weights = next(damaged.glob("*.safetensors"))
+    weights.write_bytes(weights.read_bytes()[:-1])
+    chosen = choose(Settings(), load_profiles())
+    assert chosen.profile.name == "bf16"
+    (notice,) = chosen.notices
+    assert notice.startswith("The profile 'fp8' is passed over: ")
+    assert weights.name in notice
+
+
+def test_the_demo_opens_where_the_only_cached_release_is_damaged(cache):
+    checkpoint(snapshot_of(cache, "Qwen3.8-27B-FP8"), {"model_type": "none of ours"})
+    chosen = choose(Settings(), load_profiles())
+    assert chosen.is_demo
+    assert "'fp8' is passed over" in chosen.notices[0]
+
+
+def test_a_damaged_release_that_was_named_is_opened_and_so_refused(cache):
+    snapshot = checkpoint(snapshot_of(cache, "Qwen3.8-27B-FP8"))
+    chosen = choose(wanting(profile="fp8"), load_profiles())
+    assert (chosen.path, chosen.is_demo) == (snapshot, False)
 
 
 def test_an_unfinished_download_is_not_taken(cache):

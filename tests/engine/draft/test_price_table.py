@@ -61,6 +61,19 @@ def test_a_draft_has_a_price_by_steps_and_none_without_a_head():
     assert replace(TABLE, steps=(), draft_ms=()).draft(1) == math.inf
 
 
+@pytest.mark.parametrize("weight_format", ["nvfp4", "fp8_block", "bf16"])
+@pytest.mark.parametrize("shape", ["chain_ms", "tree_ms"])
+def test_more_rows_on_a_gb10_add_what_they_do_on_an_h200_by_multiprocessors(weight_format, shape):
+    """The rule that the file states; whoever measures an H200 anew computes a GB10 anew."""
+    spark, hopper = (shipped_prices(gpu, weight_format) for gpu in ("sm_121", "sm_90"))
+    if spark.is_measured:
+        return
+    assert (spark.rows, spark.context_tokens) == (hopper.rows, hopper.context_tokens)
+    for computed, measured in zip(getattr(spark, shape), getattr(hopper, shape), strict=True):
+        wanted = [computed[0] + 132 / 48 * (ms - measured[0]) for ms in measured]
+        assert computed == pytest.approx(wanted, abs=0.06)
+
+
 @pytest.mark.parametrize("gpu", ["sm_90", "sm_121"])
 @pytest.mark.parametrize("weight_format", ["nvfp4", "fp8_block", "bf16"])
 def test_shipped_tables_climb_and_say_where_they_come_from(gpu, weight_format):

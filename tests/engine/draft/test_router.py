@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.draft.calibration import FIRST_GAPS, LONGEST_GAP, LOOKUP_PRIORS, Calibration
+from engine.draft.decision import Weighing
 from engine.draft.ngrams import Ending
 from engine.draft.price_table import PriceTable, shipped_prices
 from engine.draft.prices import ROW_CLASSES, Prices
@@ -26,7 +27,11 @@ COPY = Ending(32, tuple(range(100, 131)))
 
 def new_router(table=MILLISECOND_A_ROW, *, max_steps=7, branches=True) -> Router:
     prices = Prices(table, learns=False)
-    return Router(prices, Calibration({"mtp": 7}), max_steps=max_steps, branches=branches)
+    return router_of(prices, Calibration({"mtp": 7}), max_steps=max_steps, branches=branches)
+
+
+def router_of(prices, calibration, **limits) -> Router:
+    return Router(Weighing(prices=prices, calibration=calibration, **limits))
 
 
 def head(*token_ids):
@@ -93,7 +98,7 @@ def test_a_chain_is_of_one_drafter():
 def block_router(block_ms, *, max_steps=7, branches=True, table=H200) -> Router:
     prices = Prices(replace(table, block_ms=block_ms), learns=False)
     calibration = Calibration({"mtp": 7, "dflash2": 15})
-    return Router(prices, calibration, max_steps=max_steps, max_places=15, branches=branches)
+    return router_of(prices, calibration, max_steps=max_steps, max_places=15, branches=branches)
 
 
 def says(**chains):

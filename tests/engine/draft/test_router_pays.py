@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 from engine.draft.calibration import Calibration
+from engine.draft.decision import Weighing
 from engine.draft.market import Proposal
 from engine.draft.ngrams import NgramIndex
 from engine.draft.price_table import PriceTable, shipped_prices
@@ -91,7 +92,11 @@ def routed(world: World, believed: PriceTable) -> float:
     run, prices = Run(world), Prices(believed)
     places = PLACES if world.prices.block_ms else 0
     drafters = {"mtp": 7, **({"dflash2": places} if places else {})}
-    router = Router(prices, Calibration(drafters), max_steps=7, max_places=places, branches=True)
+    weighing = Weighing(
+        prices=prices, calibration=Calibration(drafters), max_steps=7, max_places=places,
+        branches=True,
+    )  # fmt: skip
+    router = Router(weighing)
     runs_ahead = False
     while run.position < NUM_TOKENS:
         if runs_ahead:

@@ -89,6 +89,16 @@ def test_a_tile_that_does_not_launch_drops_out_and_the_sweep_goes_on(tune):
     assert reasons(outcome)[fake.BREAKS] == "RuntimeError: out of shared memory"
 
 
+def test_all_candidates_are_compiled_together_before_any_is_timed(tune, ran):
+    told = []
+
+    def compile_all(problem, candidates):
+        told.append((problem.rows, candidates, list(ran.tiles)))
+
+    tune(fake.FAST, fake.WRONG, compile=compile_all)
+    assert told == [(1, (fake.PRESENT, fake.FAST, fake.WRONG), [])]
+
+
 def test_a_gain_within_the_spread_changes_nothing(tune, tmp_path):
     found = tune(fake.LITTLE_FASTER)
     assert only(found).tile == fake.PRESENT

@@ -13,7 +13,7 @@ from kernels.attention.reference import rotate_reference
 from kernels.common.problem import ModelSizes
 from kernels.norm.reference import rms_norm_reference
 
-SIZES = ModelSizes("27b", 5120, 17408, 248320, 24, 4, 256, 16, 48, 128, 128, 4)
+SIZES = ModelSizes("27b", 5120, 17408, 248320, 24, 4, 256, 16, 48, 128, 128, 4, ("nvfp4",))
 
 
 def test_the_kernels_and_the_cpu_path_are_green(run_script):

@@ -14,7 +14,7 @@ from kernels.conv.rounds import Layer, Rounds
 from kernels.conv.timed import timed
 from kernels.delta import reference as delta
 
-SIZES = ModelSizes("27b", 5120, 17408, 248320, 24, 4, 256, 16, 48, 128, 128, 4)
+SIZES = ModelSizes("27b", 5120, 17408, 248320, 24, 4, 256, 16, 48, 128, 128, 4, ("nvfp4",))
 
 
 @pytest.fixture

@@ -1,0 +1,72 @@
+"""`tune` times every product that the engine launches: of the layers, the MTP head and the head."""
+
+import pytest
+
+from engine.check.families import sizes_of
+from engine.explained_model import LAYERS, MTP, formats_in, matrices, subject_of_shape
+from engine.model.config import SHAPE_DEMO, SHAPES
+from engine.model.packing import Launching, Packer
+from engine.model.random import random_model
+from engine.profile import load_profiles
+from engine.tune.entries import entries_of
+from engine.tune.tiles import TABLES, shipped_table
+from kernels.common.family import load_families
+from kernels.linear.formats import STEP
+from kernels.linear.tile_choice import OP, PAIR_OP, PAIRED_FORMAT, lookup
+
+(LINEAR,) = load_families(["linear"])
+PROFILES = load_profiles()
+
+
+def entries(config, formats):
+    return entries_of(LINEAR, [sizes_of("model", config, formats)], ())
+
+
+def launched(subject):
+    """Op, N, padded K and format of each product of rounds and drafts."""
+    products = [one for part in (LAYERS, MTP) for one in matrices(subject, part, joined=True)]
+    for one in products:
+        padded = -(-one.K // STEP) * STEP
+        yield OP, one.N, padded, one.stored
+        if one.label == "gate | up" and one.stored == PAIRED_FORMAT:
+            yield PAIR_OP, one.N, padded, one.stored
+    yield OP, subject.config.vocab_size, subject.config.hidden_size, "bf16"
+    yield OP, subject.config.vocab_size, subject.config.hidden_size, "e4m3_row"
+
+
+def timed(found):
+    return {(one.tunable.op, *(one.key[name] for name in ("N", "K", "format"))) for one in found}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_tune_has_an_entry_for_every_product_of_a_model_in_its_formats(shape, profile):
+    subject = subject_of_shape(shape, PROFILES[profile])
+    found = timed(entries(subject.config, formats_in(subject)))
+    assert set(launched(subject)) <= found
+
+
+@pytest.mark.parametrize("profile", ["nvfp4", "balanced", "bf16", "demo"])
+def test_a_model_packed_with_the_entries_of_tune_runs_no_default_tile(profile):
+    formats = PROFILES[profile].formats
+    stored = formats_in(subject_of_shape("demo", PROFILES[profile]))
+    found = entries(SHAPE_DEMO, stored)
+    rows = [{"op": one.tunable.op, **one.key, **one.tunable.to_row(one.present)} for one in found]
+    assert packed_notice(formats, rows) == ""
+    for op in (OP, PAIR_OP) if "nvfp4" in stored else (OP,):
+        others = [row for row in rows if row["op"] != op]
+        assert "No tile table holds" in packed_notice(formats, others)
+
+
+def packed_notice(formats, rows) -> str:
+    packer = Packer(Launching((9, 0), tuple(rows)))
+    random_model(SHAPE_DEMO, formats, device="cpu", packer=packer)
+    return packer.notice
+
+
+@pytest.mark.parametrize("profile", ["nvfp4", "balanced", "fp8"])
+@pytest.mark.parametrize("capability", TABLES)
+def test_tables_that_ship_hold_every_product_of_the_27b(capability, profile):
+    table = shipped_table("linear", capability)
+    for op, N, Kp, name in launched(subject_of_shape("27b", PROFILES[profile])):
+        assert lookup(table, N, Kp, name, paired=op == PAIR_OP), f"{op} {name} {N}x{Kp}"
