@@ -23,6 +23,11 @@ __device__ __forceinline__ void arrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
 }
 
+// All warps of a block, each kind at a place of its own in the code, where __syncthreads may not stand.
+__device__ __forceinline__ void meet_block() {
+  asm volatile("barrier.sync 0, %0;" :: "n"(THREADS) : "memory");
+}
+
 // The warps of a block that multiply.
 __device__ __forceinline__ void meet_workers() {
   asm volatile("bar.sync 1, %0;" :: "n"(WORKERS * 32) : "memory");
