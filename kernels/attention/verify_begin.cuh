@@ -60,7 +60,7 @@ __device__ __forceinline__ bool fetch_paths(const Problem& p, const Rows& rows, 
 // Make the barriers of all rings; by all threads of a block.
 __device__ __forceinline__ void set_up_rings(unsigned shared) {
   if (threadIdx.x < STREAMS) ring_of(shared, threadIdx.x).set_up();
-  if (threadIdx.x < 32) asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  if (threadIdx.x < 32) show_barriers();
   __syncthreads();
 }
 
