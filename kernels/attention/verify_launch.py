@@ -11,6 +11,7 @@ import torch
 
 from kernels.attention.chunks import num_chunks
 from kernels.attention.kv_codes import KvScales
+from kernels.attention.shares import share_table
 from kernels.attention.verify_tile import (
     HEAD_DIM,
     Capability,
@@ -42,6 +43,7 @@ class VerifyArguments(ctypes.Structure):
         ("sums", ctypes.c_void_p),
         ("tops", ctypes.c_void_p),
         ("weights", ctypes.c_void_p),
+        ("shares", ctypes.c_void_p),
         ("q_stride", ctypes.c_int),
         ("rows", ctypes.c_int),
         ("heads", ctypes.c_int),
@@ -119,8 +121,8 @@ def launch(
             q.data_ptr(), start.data_ptr(), depths.data_ptr(), paths.data_ptr(),
             None if scales is None else scales.keys.data_ptr(),
             None if scales is None else scales.values.data_ptr(),
-            sums, tops, weights, q.stride(0), rows, heads, groups, plan.row_groups.rows,
-            plan.row_groups.number, plan.bins, plan.chunks, own_slots,
+            sums, tops, weights, plan.shares.data_ptr(), q.stride(0), rows, heads, groups,
+            plan.row_groups.rows, plan.row_groups.number, plan.bins, plan.chunks, own_slots,
             HEAD_DIM**-0.5 * math.log2(math.e),
         ),
         *key_maps, *value_maps,
@@ -146,6 +148,7 @@ class _Plan:
     row_groups: RowGroups
     bins: int
     chunks: int
+    shares: torch.Tensor
     unit: int
 
 
@@ -170,6 +173,14 @@ def _plan(
     num_sms = int(torch.cuda.get_device_properties(device).multi_processor_count)
     streams = groups * parts.number
     bins = min(chunks, max(1, num_sms * tile.per_sm // streams))
+    shares = share_table(
+        max_context,
+        bins,
+        tile.streams // tile.per_sm,
+        2 * HEAD_DIM * kv_bytes,
+        4 * HEAD_DIM * parts.rows * share,
+        tile.own_positions,
+    )
     return _Plan(
         load(tile.kernel, tuple(tile.macros(share).items()), overlap, device),
         load("combine", combine_macros(rows * heads, chunks, num_sms, kv_bytes), overlap, device),
@@ -183,6 +194,7 @@ def _plan(
         parts,
         bins,
         chunks,
+        shares.to(torch.device("cuda", device)),
         tile.unit,
     )
 

@@ -11,8 +11,8 @@
 
 // Compile-time choices, by `macros` of verify_tile.py: SHARE (query heads of a KV head), M_TILES (of
 // 16 rows of the matrix unit in a block), STREAMS (of chunks at a time in a block), TEAM (warps that
-// share the columns of a sum), UNITS (of a stream's ring), WIDE (four warps multiply together), MIN_BLOCKS,
-// OVERLAP, none of which changes a bit; and KV_BYTES (of a stored number: 2 for BF16 in verify.cu, 1 for
+// share the columns of a sum), UNITS (of a stream's ring), UNDER_WAY (of them at a time), BEHIND (them, that the
+// L2 is asked for ahead), WIDE (four warps multiply together), MIN_BLOCKS, OVERLAP, none of which changes a bit; and KV_BYTES (of a stored number: 2 for BF16 in verify.cu, 1 for
 // e4m3 in verify_codes.cu).
 
 constexpr int D = 256;                // of a head
@@ -30,6 +30,7 @@ constexpr int Q_BOX_BYTES = BLOCK_ROWS * BOX_ROW;  // 64 columns of the queries,
 constexpr int CREW = KV_BYTES == 2 ? M_TILES * TEAM : TEAM;  // warps that compute a stream
 constexpr int WARPS = STREAMS * CREW;                        // warps that compute; others feed the rings
 constexpr int WORKERS = WARPS * 32;
+constexpr bool IN_MEASURE = UNDER_WAY < UNITS;  // the context is long
 
 // Dynamic shared memory: rings | queries | barriers | zeros | work | paths | depths | what is more.
 // `shared_bytes` of verify_tile.py counts the same.
@@ -44,6 +45,7 @@ constexpr int MORE_AT = DEPTHS_AT + MAX_ROWS * 4;
 static_assert(KV_BYTES == 1 || KV_BYTES == 2);
 static_assert(!WIDE || (KV_BYTES == 2 && M_TILES % 4 == 0 && TEAM == 1));
 static_assert(UNITS >= FILLS + 1 && STREAMS * UNITS <= 32 && MORE_AT % 16 == 0);
+static_assert(UNDER_WAY > 0 && BEHIND <= UNITS);
 
 // The store's keys and values, in fills of UNIT slots, and in fills of as many as own rows may have.
 struct Maps {
@@ -61,6 +63,7 @@ struct Problem {
   float* sums;                // [chunks, T * H, D]: of values, weighted, in quads (partials.cuh)
   float* tops;                // [chunks, T * H]: largest score, times `factor`
   float* weights;             // [chunks, T * H]: sum of weights
+  const short* shares;        // what a block takes after each chunk, by shares.py
   int q_stride, rows, heads, groups, group_rows, row_groups, bins, chunks;
   int own_slots;  // of a fill of own rows: eights of them
   float factor;  // D^-0.5 log2 e

@@ -21,6 +21,11 @@ __device__ __forceinline__ void wait(unsigned barrier, unsigned phase) {
 // createpolicy.fractional.L2::evict_first makes.
 constexpr unsigned long long LEAVE_FIRST = 0x12F0000000000000ull;
 
+// The first slot of a unit of committed positions.
+__device__ __forceinline__ int committed_slot(const Chunk& chunk, int within) {
+  return chunk.low + within / (2 * FILLS) * TILE + within % FILLS * UNIT;
+}
+
 struct Ring {
   unsigned barriers, base;
 
@@ -53,13 +58,16 @@ struct Ring {
                                        int group, int own_slots) const {
     const bool own = chunk.is_own(within);
     bool value = within / FILLS % 2;
-    int slot = chunk.low + within / (2 * FILLS) * TILE + within % FILLS * UNIT;
+    int slot = committed_slot(chunk, within);
     if (within >= chunk.committed()) {
       const int after = within - chunk.committed(), tile = after / TAIL_UNITS, part = after % TAIL_UNITS;
       value = part > FILLS;
       slot = own ? start : chunk.low + (chunk.full + tile) * TILE + part % (FILLS + 1) * UNIT;
     }
     const TensorMap* const map = value ? own ? &maps.own_values : &maps.values : own ? &maps.own_keys : &maps.keys;
+    // what else is asked for stands behind what is under way: the merging of the rows before
+    if (IN_MEASURE && unit >= UNDER_WAY && within < chunk.committed())
+      wait(filled(unit - UNDER_WAY), (unit - UNDER_WAY) / UNITS & 1);
     if (unit >= UNITS) wait(emptied(unit), (unit / UNITS & 1) ^ 1);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(filled(unit)),
                  "r"(own ? own_slots * D * KV_BYTES : UNIT_BYTES)
@@ -76,11 +84,24 @@ __device__ __forceinline__ Ring ring_of(unsigned shared, int stream) {
   return {shared + BARRIERS_AT + stream * UNITS * 16, shared + stream * RING_BYTES};
 }
 
+// Ask the L2 for the units of a chunk behind those that fill the ring, one as each of those is there.
+__device__ __forceinline__ void ask_behind(const Ring& ring, const Chunk& chunk, const Maps& maps, const Rows& rows) {
+#pragma unroll 1
+  for (int i = 0; i < BEHIND && UNITS + i < chunk.committed(); ++i) {
+    wait(ring.filled(i), 0);
+    const int within = UNITS + i;
+    asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(
+                     within / FILLS % 2 ? &maps.values : &maps.keys),
+                 "r"(0), "r"(committed_slot(chunk, within)), "r"(0), "r"(rows.group)
+                 : "memory");
+  }
+}
+
 // Feed a stream's ring with all that its warps compute on; the work of one warp.
 __device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const Maps& maps, const Rows& rows, int stream,
                                      int lane) {
   Work work = work_of(p);
-  Chunk chunk = work.chunk(stream, 0);
+  Chunk chunk = work.chunk(work.first_of(p, stream));
   // What is committed was written long ago; what is asked for beside it in the tile where own rows begin,
   // nobody looks at.
   const bool begins = chunk.number >= 0 && chunk.low <= work.start && work.start < chunk_span(chunk.number).high;
@@ -92,13 +113,16 @@ __device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const M
         ring.fill(unit, chunk, unit, maps, work.start, rows.group, p.own_slots);
   };
   ask(false);
-  if constexpr (OVERLAP) wait_for_predecessor();
+  if constexpr (OVERLAP) {
+    if (lane == 0) ask_behind(ring, chunk, maps, rows);
+    wait_for_predecessor();
+  }
   ask(true);
   work.last = work.start + __reduce_max_sync(~0u, depth_of(p, rows, lane));
-  chunk = work.chunk(stream, 0);
+  chunk = work.chunk(chunk.number);
   int unit = ahead, within = ahead;
 #pragma unroll 1
-  for (; chunk.number >= 0; chunk = work.after(chunk, stream), within = 0)
+  for (; chunk.number >= 0; chunk = work.chunk(work.after(p, chunk.number)), within = 0)
 #pragma unroll 1
     for (; within < chunk.units(); ++within, ++unit)
       if (lane == 0) ring.fill(unit, chunk, within, maps, work.start, rows.group, p.own_slots);

@@ -7,7 +7,7 @@ with its own pass over the chunk.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from kernels.attention.chunks import TILE
@@ -18,6 +18,9 @@ Capability = Literal[90, 100, 121]
 
 HEAD_DIM = 256
 
+MOST_UNITS = 32
+"""Fills of all rings of a block at most: there are barriers for as many."""
+
 MAX_UNITS = {2: 32, 1: 16}
 """Units of all rings of a block at most, by bytes of a stored number: 128 KiB of codes are more
 than one multiprocessor needs on their way."""
@@ -27,6 +30,17 @@ SHORT = 4096
 
 LONG = 8192
 """Context class from which on there are chunks enough for two streams of a block."""
+
+UNDER_WAY = 64 << 10
+"""Bytes that a multiprocessor of sm_90 has asked for of a long context, enough for all of the
+bandwidth. What else is asked for stands behind them: the merging of the rows before."""
+
+AHEAD = 128 << 10
+"""Bytes behind its rings that it asks the L2 for before a predecessor has ended, of few rows:
+what is merged of many takes the room and the time."""
+
+FEW_LINES = 32
+"""Rows of the matrix unit that are few."""
 
 SHARED_OF_AN_SM: Mapping[Capability, int] = {90: 233_472, 100: 233_472, 121: 102_400}
 """Bytes of shared memory of a multiprocessor, by compute capability."""
@@ -53,6 +67,9 @@ class VerifyTile:
         units: fills of a stream's ring, at least those of a tile's keys and the rows' own.
         wide: four warps multiply together, 64 rows of the matrix unit at a time; sm_90 alone.
         kv_bytes: of a stored number: 2 for BF16, 1 for e4m3. No choice: it is the store's.
+        under_way: fills of a stream's ring that are asked for and not there yet, at most.
+        behind: fills behind those of the ring that the L2 is asked for before a predecessor has
+            ended.
     """
 
     m_tiles: int
@@ -61,6 +78,8 @@ class VerifyTile:
     units: int
     kv_bytes: int = 2
     wide: bool = False
+    under_way: int = MOST_UNITS
+    behind: int = 0
 
     @property
     def kernel(self) -> str:
@@ -80,6 +99,8 @@ class VerifyTile:
             "STREAMS": self.streams // self.per_sm,
             "TEAM": self.team,
             "UNITS": self.units,
+            "UNDER_WAY": self.under_way,
+            "BEHIND": self.behind,
             "WIDE": int(self.wide),
             "MIN_BLOCKS": self.per_sm,
             "KV_BYTES": self.kv_bytes,
@@ -98,6 +119,14 @@ class VerifyTile:
     def unit(self) -> int:
         """Positions of one fill of the ring."""
         return 64 if self.wide else 32
+
+    @property
+    def own_positions(self) -> int:
+        """Positions that a block reads while it looks up own rows, beyond those of their tile.
+
+        Many where two warps in each quarter of a multiprocessor do alone what four do together.
+        """
+        return 2 * TILE if self.wide and self.m_tiles > 4 else 0
 
     @property
     def shared_bytes(self) -> int:
@@ -148,7 +177,7 @@ def default(
 
     From two tiles on warps of sm_90 multiply together, of a short context from four on. A long
     one has chunks enough for two streams of a multiprocessor, where their rings and sums find room.
-    Few warps are made twice as many, which share columns.
+    Few warps are made twice as many, which share columns. Of a long context sm_90 asks in measure.
     """
     m_tiles = -(-group_rows * share // 16)
     long = max_context > LONG and capability != 121
@@ -162,7 +191,12 @@ def default(
     rings = streams // blocks
     room = SHARED_OF_AN_SM[capability] // blocks - RESERVED - _fixed_bytes(m_tiles, kv_bytes)
     units = min(MAX_UNITS[kv_bytes], room // (unit * HEAD_DIM * kv_bytes)) // rings
-    return VerifyTile(m_tiles, streams, team, units, kv_bytes, wide)
+    tile = VerifyTile(m_tiles, streams, team, units, kv_bytes, wide)
+    if capability != 90 or kv_bytes == 1 or max_context <= SHORT:
+        return tile
+    fill = streams * unit * HEAD_DIM * kv_bytes
+    behind = min(units, AHEAD // fill) if group_rows * share <= FEW_LINES else 0
+    return replace(tile, under_way=UNDER_WAY // fill, behind=behind)
 
 
 def _fixed_bytes(m_tiles: int, kv_bytes: int) -> int:

@@ -1,8 +1,7 @@
 // Share the chunks of a context out among the blocks of a KV head and row group.
 //
-// Blocks take chunks in turn from the last and longest on, in every second round in reverse, and the
-// streams of a block take its rounds in turn alike, so that shares come out alike. Who computes a
-// chunk changes no bit.
+// Each block begins with one of the last and longest chunks. What more there is, `shares.py` has dealt out
+// so that all have about the same bytes to move. Who computes a chunk changes no bit.
 #pragma once
 
 #include "chunks.cuh"
@@ -41,33 +40,36 @@ struct Work {
   int start, last;        // committed positions; the last position of a row of the block
   int bin, bins, active;  // this block among those of its rows; chunks of the context
   int first;              // of a chunk's partial results, that of the block's first row and head
+  int shares;             // where those of contexts of so many chunks begin
 
   // Where the partial result of a row of the matrix unit lies.
   __device__ __forceinline__ int place(const Problem& p, int chunk, int matrix_row) const {
     return chunk * p.rows * p.heads + first + matrix_row / SHARE * p.heads + matrix_row % SHARE;
   }
 
-  // What a stream takes in its pass, counted from 0.
-  __device__ __forceinline__ Chunk chunk(int stream, int pass) const {
-    const int round = pass * STREAMS + (pass & 1 ? STREAMS - 1 - stream : stream);
-    const int turn = round * bins + (round & 1 ? bins - 1 - bin : bin);
-    if (turn >= active) return {-1, 0, 0, 0};
-    const Span span = chunk_span(active - 1 - turn);
-    const int full = max(min(span.high, start) - span.low, 0) / TILE;
-    const int rest = min(span.high, last + 1) - (span.low + full * TILE);
-    return {active - 1 - turn, span.low, full, span.high > start && rest > 0 ? (rest + TILE - 1) / TILE : 0};
+  // The number of a stream's first chunk, and of what it takes after a chunk; -1: no more.
+  __device__ __forceinline__ int first_of(const Problem& p, int stream) const {
+    if (stream == 0) return active > bin ? active - 1 - bin : -1;
+    return active > bins ? p.shares[shares + p.chunks + (stream - 1) * bins + bin] : -1;
+  }
+  __device__ __forceinline__ int after(const Problem& p, int number) const {
+    return active > bins ? p.shares[shares + number] : -1;
   }
 
-  // What it takes after a chunk; nothing else need be kept.
-  __device__ __forceinline__ Chunk after(const Chunk& before, int stream) const {
-    return chunk(stream, (active - 1 - before.number) / bins / STREAMS + 1);
+  __device__ __forceinline__ Chunk chunk(int number) const {
+    if (number < 0) return {-1, 0, 0, 0};
+    const Span span = chunk_span(number);
+    const int full = max(min(span.high, start) - span.low, 0) / TILE;
+    const int rest = min(span.high, last + 1) - (span.low + full * TILE);
+    return {number, span.low, full, span.high > start && rest > 0 ? (rest + TILE - 1) / TILE : 0};
   }
 };
 
 // The block's share, as long as its rows' depths are not known.
 __device__ __forceinline__ Work work_of(const Problem& p) {
-  const int start = *p.start;
+  const int start = *p.start, active = min(chunk_of(start + p.rows - 1) + 1, p.chunks);
+  const int bin = static_cast<int>(blockIdx.x) / (p.row_groups * p.groups);
   const Rows rows = rows_of(p);
-  return {start, start - 1, static_cast<int>(blockIdx.x) / (p.row_groups * p.groups), p.bins,
-          min(chunk_of(start + p.rows - 1) + 1, p.chunks), rows.row0 * p.heads + rows.group * SHARE};
+  return {start, start - 1, bin, p.bins, active, rows.row0 * p.heads + rows.group * SHARE,
+          (active - 1 - p.bins) * (p.chunks + (STREAMS - 1) * p.bins)};
 }

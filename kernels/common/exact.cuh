@@ -21,3 +21,35 @@ __device__ __forceinline__ float exact_exp(float x) {
 }
 
 __device__ __forceinline__ float exact_silu(float x) { return __fdiv_rn(x, __fadd_rn(1.0f, exact_exp(-x))); }
+
+// Divide x by d: the correctly rounded quotient, where x and d are far from the ends of the range and d
+// is not next below a power of two. A reciprocal, then the remainder twice: no branch as __fdiv_rn has
+// one, so divisions go side by side.
+__device__ __forceinline__ float quotient(float x, float d) {
+  float by;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(by) : "f"(d));
+  by = __fmaf_rn(__fmaf_rn(-d, by, 1.0f), by, by);
+  float q = __fmul_rn(x, by);
+  q = __fmaf_rn(__fmaf_rn(-d, q, x), by, q);
+  return __fmaf_rn(__fmaf_rn(-d, q, x), by, q);
+}
+
+// exact_silu of values in bf16, side by side. Between the limits `quotient` has the bits of __fdiv_rn for
+// every one of them (tests/kernels/common/test_quotient.py).
+template <int N>
+__device__ __forceinline__ void exact_silus(float (&y)[N], const float (&x)[N]) {
+  float d[N];
+  bool is_far = true;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    d[i] = __fadd_rn(1.0f, exact_exp(-x[i]));
+    is_far = is_far && x[i] >= -44.0f && x[i] <= 1e30f && fabsf(x[i]) >= 1e-6f;
+  }
+  if (is_far) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) y[i] = quotient(x[i], d[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) y[i] = __fdiv_rn(x[i], d[i]);
+  }
+}

@@ -43,12 +43,17 @@ def _cases() -> Iterator[Case]:
             yield walk_case(num_rows, 1, 3, shape=shape, pending=num_rows // 2)
     for pending in (*range(1, 9), 15, 31, 32):
         yield walk_case(4, 1, 3, pending=pending, parity=pending % 2)
+    for pending in (1, 2, 31, 32):  # a Hopper walks 8 rows or more by teams
+        yield walk_case(8, 1, 3, pending=pending, parity=pending % 2)
     for key_heads, heads in SIBLINGS:
         yield walk_case(1, key_heads, heads, pending=1)
         yield walk_case(16, key_heads, heads, shape="bush", pending=8, cuda_only=True)
     yield walk_case(32, 16, 48, shape="bush", pending=32, parity=1, cuda_only=True)
     for key_dim, value_dim in ((32, 16), (32, 32), (64, 48), (96, 128), (128, 64)):
-        yield walk_case(7, 2, 4, shape="bush", pending=2, key_dim=key_dim, value_dim=value_dim)
+        for num_rows in (7, 9):
+            yield walk_case(
+                num_rows, 2, 4, shape="bush", pending=2, key_dim=key_dim, value_dim=value_dim
+            )
     for values in VALUES:
         yield walk_case(9, 2, 4, shape="comb", pending=3, values=values)
         yield walk_case(9, 2, 4, pending=3, parity=1, values=values, decays=EXTREME_DECAYS)

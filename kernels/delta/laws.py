@@ -165,28 +165,37 @@ def gated_apart(out: torch.Tensor, gate: OutputGate) -> torch.Tensor:
 
 def _gate_differs(device: str) -> str | None:
     """Compare walks that end in a gate with walks and a gate apart, with and without overlap."""
-    for sizes in (Sizes(2, 6), Sizes(16, 48), Sizes(1, 3, 32, 48)):
+    chance = random.Random(4)
+    for sizes in (Sizes(2, 6), Sizes(16, 48), Sizes(2, 4, 64, 64), Sizes(1, 3, 32, 48)):
         generator = torch.Generator().manual_seed(sizes.heads)
         for num_rows in (1, 2, 4, 5, 8, 9, 16, 32):
-            layer = Layer(sizes, device)
-            layer.verify(Tokens.draw(MAX_ROWS, sizes, device, generator), comb(MAX_ROWS))
-            layer.accept(comb(MAX_ROWS).paths[-1])
-            tokens = Tokens.draw(num_rows, sizes, device, generator)
-            gate = draw_gate(num_rows, sizes, device, generator)
-            layer.load(bush(num_rows))
-            layer.write(tokens)
-            apart = layer.copy()
-            apart.load(bush(num_rows))
-            want = gated_apart(apart.walk(tokens), gate)
-            for overlap in (False, True):
-                gated = layer.copy()
-                gated.load(bush(num_rows))
-                got = gated.walk(tokens, gate=gate, overlap=overlap)
-                fault = different_bits(got, want, OUT)
-                fault = fault or different_bits(gated.state, apart.state, STATE)
-                pairs = gated.written_u(num_rows), apart.written_u(num_rows)
-                if fault := fault or different_bits(*pairs, OUT):
-                    return f"{num_rows} rows, {sizes}, overlap {overlap}: {fault}"
+            for plan in (bush(num_rows), random_tree(num_rows, chance), plan_chain(num_rows)):
+                layer = Layer(sizes, device)
+                layer.verify(Tokens.draw(MAX_ROWS, sizes, device, generator), comb(MAX_ROWS))
+                layer.accept(comb(MAX_ROWS).paths[-1])
+                tokens = Tokens.draw(num_rows, sizes, device, generator)
+                layer.load(plan)
+                layer.write(tokens)
+                gate = draw_gate(num_rows, sizes, device, generator)
+                if fault := _gated_differs(layer, plan, tokens, gate):
+                    return f"{num_rows} rows, parents {plan.parents}, {sizes}, {fault}"
+    return None
+
+
+def _gated_differs(layer: Layer, plan: TreePlan, tokens: Tokens, gate: OutputGate) -> str | None:
+    """Compare walks of a layer's written rows, gated, with a walk and the gate apart."""
+    num_rows, apart = plan.num_nodes, layer.copy()
+    apart.load(plan)
+    want = gated_apart(apart.walk(tokens), gate)
+    for overlap in (False, True):
+        gated = layer.copy()
+        gated.load(plan)
+        got = gated.walk(tokens, gate=gate, overlap=overlap)
+        fault = different_bits(got, want, OUT)
+        fault = fault or different_bits(gated.state, apart.state, STATE)
+        fault = fault or different_bits(gated.written_u(num_rows), apart.written_u(num_rows), OUT)
+        if fault:
+            return f"overlap {overlap}: {fault}"
     return None
 
 

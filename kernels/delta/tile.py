@@ -10,8 +10,8 @@ COLUMNS = {False: 16, True: 8}
 """Columns of a head's state that one warp keeps in registers, by whether a gate follows.
 
 A row costs a warp some instructions besides those of its columns, so wide tiles are quicker where
-each is alone on its scheduler. A gated head's meet in few multiprocessors: narrow ones fill the
-schedulers there, and in whole rounds that is quicker (README)."""
+each is alone on its scheduler. A gated head's meet in few multiprocessors, where narrow ones fill
+the schedulers."""
 
 STAGES = 4
 """Rows of a warp's two rings in shared memory, as in walk_ring.cuh."""
@@ -30,32 +30,20 @@ MAX_GATED_DIM = 128
 
 WARP = 32
 
-FEW_ROWS = 6
-"""Rows up to which a gated head is one block where its kept states find room."""
-
-MOST_WARPS = {9: (16, 8), 12: (2, 2)}
-"""Warps of a gated block at most, of few rows and of more, by major compute capability. In one
-block outputs meet without a cluster, and the next product has the other multiprocessors; of more
-rows its kept states find no room. 99 KiB hold those of two warps."""
+WARPS = {False: 1, True: 2}
+"""Warps of a block, which divide the tiles of a head. Without a gate they have nothing to tell each
+other; of a gated head 99 KiB hold those of two. Hopper has another kernel for most (team.py)."""
 
 
-def warps_of(num_rows: int, value_dim: int, capability: tuple[int, int], *, gated: bool) -> int:
-    """Return the warps of a block, which divide the tiles of a head. Changes no bit."""
-    if not gated:
-        return 1  # they have nothing to tell each other
-    tiles, most = tiles_of(value_dim, gated=gated), MOST_WARPS[capability[0]][num_rows > FEW_ROWS]
-    return max(warps for warps in range(1, most + 1) if tiles % warps == 0)
-
-
-def macros(key_dim: int, value_dim: int, warps: int, *, gated: bool) -> dict[str, int]:
+def macros(key_dim: int, value_dim: int, *, gated: bool) -> dict[str, int]:
     """Return the compile-time constants of walk.cu for heads of D keys and E values."""
     return {
         "KEY_DIM": key_dim,
         "VALUE_DIM": value_dim,
         "TILE_COLUMNS": COLUMNS[gated],
-        "WARPS": warps,
+        "WARPS": WARPS[gated],
         "GATED": int(gated),
-        "HELD_BYTES": held_bytes(key_dim, value_dim, warps, gated=gated),
+        "HELD_BYTES": held_bytes(key_dim, value_dim, gated=gated),
     }
 
 
@@ -79,20 +67,20 @@ def most_kept(num_rows: int) -> int:
     return max(0, (num_rows + 1).bit_length() - 2)
 
 
-def held_bytes(key_dim: int, value_dim: int, warps: int, *, gated: bool) -> int:
+def held_bytes(key_dim: int, value_dim: int, *, gated: bool) -> int:
     """Return the shared memory of a block beside kept states: rings, and what a gate needs.
 
     A pending row is k and a tile's values of u, a row k, q and those of v in bf16. For a gate every
     row holds outputs and values of z, and a sum a tile; a barrier fills 16 bytes.
     """
-    columns = COLUMNS[gated]
+    columns, warps = COLUMNS[gated], WARPS[gated]
     slot = 4 * (key_dim + columns) + 4 * 2 * key_dim + 2 * columns
     part = MAX_ROWS * 2 * 2 * columns
     head = MAX_ROWS * 4 * tiles_of(value_dim, gated=gated) + 16
     return warps * STAGES * slot + (warps * part + head if gated else 0)
 
 
-def shared_bytes(num_rows: int, key_dim: int, value_dim: int, warps: int, *, gated: bool) -> int:
+def shared_bytes(num_rows: int, key_dim: int, value_dim: int, *, gated: bool) -> int:
     """Return all shared memory of a block: with an fp32 tile a warp for each state kept."""
-    kept = warps * most_kept(num_rows) * key_dim * COLUMNS[gated] * 4
-    return held_bytes(key_dim, value_dim, warps, gated=gated) + kept
+    kept = WARPS[gated] * most_kept(num_rows) * key_dim * COLUMNS[gated] * 4
+    return held_bytes(key_dim, value_dim, gated=gated) + kept

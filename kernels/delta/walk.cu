@@ -59,7 +59,7 @@ __device__ __forceinline__ void take_row(Row& row, const RowSlot* ring, int inde
   const RowSlot& slot = ring[index % STAGES];
   load_keys(row.k, slot.k, at);
   load_keys(row.q, slot.q, at);
-  row.v = *reinterpret_cast<const Halves*>(slot.v + at.column - at.first_column);
+  row.v = slot.v[at.own - at.first_column];
 }
 
 // Dynamic shared memory of a block: rings [WARPS], for a gate parts [WARPS] and the head, and the
@@ -113,28 +113,35 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
   }
 
   const unsigned saved = __ballot_sync(ALL, save >= 0), restored = __ballot_sync(ALL, restore >= 0);
-  const int value = at.head * VALUE_DIM + at.column, step = p.value_heads * VALUE_DIM;
+  const int value = at.head * VALUE_DIM + at.own, step = p.value_heads * VALUE_DIM;
   RowOutputs to = {p.record.u + static_cast<size_t>(half) * step + value, p.out + value, step, step};
-  if constexpr (GATED) to.out = own.outputs + at.column - at.first_column, to.out_step = TILE_COLUMNS;
+  if constexpr (GATED) to.out = own.outputs + at.own - at.first_column, to.out_step = TILE_COLUMNS;
   Row row;
   wait_for_groups<AHEAD - 1>();
   take_row(row, rings.rows, 0, at);
+  const int last = p.rows - 1;
 #pragma unroll 1
-  for (int i = 0; i < p.rows; ++i) {
+  for (int i = 0; i < last; ++i) {
     const float decay = __shfl_sync(ALL, decays, i), beta = __shfl_sync(ALL, betas, i);
     if (restored >> i & 1) recall(s, kept_part(kept, __shfl_sync(ALL, restore, i), lane));
     fetch_row(rows_from, p, i + AHEAD, lane);
     Found found;
-    float u[COLUMNS], o[COLUMNS];
-    find(found, s, row);
-    change(u, found, row, decay, beta);
+    find(found, s, row, at.sharer);
+    const float own = change(found, row, decay, beta);
+    float u[COLUMNS];
+    spread(u, own, lane);
     wait_for_groups<AHEAD - 1>();
     advance(s, decay, row.k, u);
     take_row(row, rings.rows, i + 1, at);
-    answer(o, found, u, decay);
-    write_row(to, at.key == 0, u, o);
+    write_row(to, at.sharer < COLUMNS, own, answer(found, own, decay));
     if (saved >> i & 1) keep(kept_part(kept, __shfl_sync(ALL, save, i), lane), s);
   }
+  // behind the last row nothing asks for the state
+  if (restored >> last & 1) recall(s, kept_part(kept, __shfl_sync(ALL, restore, last), lane));
+  Found found;
+  find(found, s, row, at.sharer);
+  const float decay = __shfl_sync(ALL, decays, last), u = change(found, row, decay, __shfl_sync(ALL, betas, last));
+  write_row(to, at.sharer < COLUMNS, u, answer(found, u, decay));
   if constexpr (GATED) write_gated(p.out, head, own, p.gate, weight, p.rows, p.value_heads, at, lane);
 }
 

@@ -9,10 +9,6 @@ struct Pending {
   int half, count, row, key_heads, value_heads;
 };
 
-struct Factors {
-  float k[KEYS], u[COLUMNS];
-};
-
 // Where a lane finds its 16 bytes of any row of their half, and where it leaves them.
 struct PendingCopies {
   const float *k, *u;

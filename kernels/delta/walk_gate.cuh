@@ -160,9 +160,11 @@ __device__ __forceinline__ void write_gated(__nv_bfloat16* out, Head& head, cons
   for (int i = 0; i < MAX_ROWS / ROWS_ABREAST; ++i) {
     const int row = i * ROWS_ABREAST + first_row;
     if (row >= rows) continue;
-    const Halves z = *reinterpret_cast<const Halves*>(own.z + row * TILE_COLUMNS + within);
+    const Halves halves = *reinterpret_cast<const Halves*>(own.z + row * TILE_COLUMNS + within);
+    float z[COLUMNS];
 #pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) gates[i][c] = exact_silu(__bfloat162float(z.at[c]));
+    for (int c = 0; c < COLUMNS; ++c) z[c] = __bfloat162float(halves.at[c]);
+    exact_silus(gates[i], z);
   }
   wait_to_be_told(head);
 

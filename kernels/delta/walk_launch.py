@@ -1,4 +1,4 @@
-"""Compile, load and launch walk.cu; arguments are checked by `walk.py` and `fold.py`."""
+"""Compile, load and launch walk.cu and team.cu; `walk.py` and `fold.py` check arguments."""
 
 import ctypes
 from functools import cache
@@ -9,18 +9,13 @@ import torch
 from kernels.common import nvrtc
 from kernels.common.cuda_kernel import CudaKernel, Launch
 from kernels.common.operands_arguments import NextOperands, next_operands
+from kernels.delta import team
 from kernels.delta.gate import OutputGate
 from kernels.delta.record import DeltaRecord
-from kernels.delta.tile import (
-    WARP,
-    macros,
-    most_kept,
-    shared_bytes,
-    tiles_of,
-    warps_of,
-)
+from kernels.delta.tile import WARP, WARPS, macros, most_kept, shared_bytes, tiles_of
 
 SOURCE = Path(__file__).with_name("walk.cu")
+TEAM_SOURCE = Path(__file__).with_name("team.cu")
 
 
 class RecordArguments(ctypes.Structure):
@@ -50,7 +45,7 @@ class GateArguments(ctypes.Structure):
 
 
 class WalkArguments(ctypes.Structure):
-    """`Walk` of walk.cu, field for field."""
+    """`Walk` of walk.cu and of team.cu, field for field."""
 
     _fields_ = [
         ("q", ctypes.c_void_p),
@@ -125,11 +120,14 @@ def launch_walk(
         most_kept(num_rows),
         overlap,
     )
-    device = q.get_device()
-    gated = gate is not None
-    warps = _warps(num_rows, value_dim, device, gated=gated)
-    shape = _walk_shape(num_rows, heads, key_dim, value_dim, warps, gated=gated, overlap=overlap)
-    load("delta_walk", key_dim, value_dim, warps, device, gated=gated).launch(shape, arguments)
+    device, gated = q.get_device(), gate is not None
+    size = (num_rows, heads, key_dim, value_dim)
+    if _goes_by_teams(num_rows, value_dim, device, gated=gated):
+        kernel = load_team(key_dim, value_dim, device, gated=gated)
+        kernel.launch(_team_shape(*size, gated=gated, overlap=overlap), arguments)
+    else:
+        kernel = load("delta_walk", key_dim, value_dim, device, gated=gated)
+        kernel.launch(_walk_shape(*size, gated=gated, overlap=overlap), arguments)
 
 
 def launch_fold(
@@ -147,61 +145,74 @@ def launch_fold(
     layers, heads, key_dim, value_dim = state.shape
     arguments = FoldArguments(state.data_ptr(), _record(record, pending), record.k.shape[-2], heads)
     shape = Launch(layers * heads * tiles_of(value_dim, gated=False), WARP, 0)
-    fold = load("delta_fold", key_dim, value_dim, 1, state.get_device(), gated=False)
+    fold = load("delta_fold", key_dim, value_dim, state.get_device(), gated=False)
     fold.launch(shape, arguments)
 
 
-def cubin(
-    key_dim: int, value_dim: int, warps: int, capability: tuple[int, int], *, gated: bool
-) -> bytes:
-    """Compile both kernels, the walk for one kind of block; needs no GPU.
+def cubin(key_dim: int, value_dim: int, capability: tuple[int, int], *, gated: bool) -> bytes:
+    """Compile both kernels of walk.cu; needs no GPU.
 
     Args:
         key_dim: D.
         value_dim: E.
-        warps: of a block; they divide the tiles of a head.
         capability: compute capability, such as (12, 1).
         gated: the walk ends in a gate.
     """
-    chosen = macros(key_dim, value_dim, warps, gated=gated)
-    return nvrtc.compile_cubin(_source(), nvrtc.architecture(capability), chosen)
+    chosen = macros(key_dim, value_dim, gated=gated)
+    return nvrtc.compile_cubin(_source(SOURCE), nvrtc.architecture(capability), chosen)
+
+
+def team_cubin(key_dim: int, value_dim: int, capability: tuple[int, int], *, gated: bool) -> bytes:
+    """Compile the walk of team.cu, as `cubin` does those of walk.cu."""
+    chosen = team.macros(key_dim, value_dim, gated=gated)
+    return nvrtc.compile_cubin(_source(TEAM_SOURCE), nvrtc.architecture(capability), chosen)
 
 
 @cache
-def load(
-    name: str, key_dim: int, value_dim: int, warps: int, device: int, *, gated: bool
-) -> CudaKernel:
+def load(name: str, key_dim: int, value_dim: int, device: int, *, gated: bool) -> CudaKernel:
     """Compile and load a kernel of walk.cu on the current device, once."""
     capability = torch.cuda.get_device_capability(device)
-    return CudaKernel(cubin(key_dim, value_dim, warps, capability, gated=gated), name)
+    return CudaKernel(cubin(key_dim, value_dim, capability, gated=gated), name)
+
+
+@cache
+def load_team(key_dim: int, value_dim: int, device: int, *, gated: bool) -> CudaKernel:
+    """Compile and load the walk of team.cu on the current device, once."""
+    capability = torch.cuda.get_device_capability(device)
+    return CudaKernel(team_cubin(key_dim, value_dim, capability, gated=gated), "delta_walk_team")
+
+
+@cache
+def _goes_by_teams(num_rows: int, value_dim: int, device: int, *, gated: bool) -> bool:
+    capability = torch.cuda.get_device_capability(device)
+    return team.takes(num_rows, value_dim, capability, gated=gated)
 
 
 @cache
 def _walk_shape(
-    num_rows: int,
-    heads: int,
-    key_dim: int,
-    value_dim: int,
-    warps: int,
-    *,
-    gated: bool,
-    overlap: bool,
+    num_rows: int, heads: int, key_dim: int, value_dim: int, *, gated: bool, overlap: bool
 ) -> Launch:
     """Return the one object by which a kernel finds what the driver wants of a launch."""
-    of_a_head = tiles_of(value_dim, gated=gated) // warps
-    shared = shared_bytes(num_rows, key_dim, value_dim, warps, gated=gated)
+    of_a_head = tiles_of(value_dim, gated=gated) // WARPS[gated]
+    shared = shared_bytes(num_rows, key_dim, value_dim, gated=gated)
     cluster = of_a_head if gated else 1
-    return Launch(heads * of_a_head, WARP * warps, shared, cluster=cluster, overlap=overlap)
+    return Launch(heads * of_a_head, WARP * WARPS[gated], shared, cluster=cluster, overlap=overlap)
 
 
 @cache
-def _warps(num_rows: int, value_dim: int, device: int, *, gated: bool) -> int:
-    return warps_of(num_rows, value_dim, torch.cuda.get_device_capability(device), gated=gated)
+def _team_shape(
+    num_rows: int, heads: int, key_dim: int, value_dim: int, *, gated: bool, overlap: bool
+) -> Launch:
+    """Return the one object of a launch of team.cu, as `_walk_shape` does."""
+    of_a_head = team.blocks_of(value_dim)
+    shared = team.shared_bytes(num_rows, key_dim)
+    cluster = of_a_head if gated else 1
+    return Launch(heads * of_a_head, team.THREADS, shared, cluster=cluster, overlap=overlap)
 
 
 @cache
-def _source() -> str:
-    return nvrtc.read_source(SOURCE)
+def _source(path: Path) -> str:
+    return nvrtc.read_source(path)
 
 
 def _record(

@@ -43,14 +43,16 @@ struct Record {
   const int* pending_rows;  // [32]
 };
 
-// Where a lane stands: its head, the tile's first value and its own, its first key.
+// Where a lane stands: its head, the first value of the tile and of its columns, the one of them that is its
+// own, its first key. Eight lanes share columns; a column is the own one of several.
 struct Place {
-  int head, key_head, first_column, column, key;
+  int head, key_head, first_column, column, own, sharer, key;
 };
 
 __device__ __forceinline__ Place place_of(int tile, int lane, int heads_per_key) {
   const int head = tile / TILES, first = tile % TILES * TILE_COLUMNS;
-  return {head, head / heads_per_key, first, first + lane % COLUMN_LANES * COLUMNS, lane / COLUMN_LANES * 4};
+  const int column = first + lane % COLUMN_LANES * COLUMNS, sharer = lane / COLUMN_LANES;
+  return {head, head / heads_per_key, first, column, column + sharer % COLUMNS, sharer, sharer * 4};
 }
 
 __device__ __forceinline__ void load_values(float (&to)[COLUMNS], const void* from) {
@@ -90,6 +92,11 @@ __device__ __forceinline__ void load_keys(float (&k)[KEYS], const float* row, co
     k[4 * i] = v.x, k[4 * i + 1] = v.y, k[4 * i + 2] = v.z, k[4 * i + 3] = v.w;
   }
 }
+
+// What a pending row adds: a lane's keys, and u of its columns.
+struct Factors {
+  float k[KEYS], u[COLUMNS];
+};
 
 // S <- decay S + k u': the one form of the update, in a walk and in a fold.
 __device__ __forceinline__ void advance(Tile& s, float decay, const float (&k)[KEYS], const float (&u)[COLUMNS]) {

@@ -63,10 +63,10 @@ __device__ __forceinline__ void convolve(Shared& shared, const Mixer& p, const V
 __device__ __forceinline__ void walk_rows(Shared& shared, const Mixer& p, Tile& s, const Place& at, int half, int save,
                                           int restore) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int value = at.head * VALUE_DIM + at.column, step = p.value_heads * VALUE_DIM;
+  const int value = at.head * VALUE_DIM + at.own, step = p.value_heads * VALUE_DIM;
   RowOutputs to = {p.record.u + static_cast<size_t>(half) * step + value, p.out + value, step, step};
   if constexpr (GATED) {
-    to.out = shared.parts[warp].outputs + at.column - at.first_column;
+    to.out = shared.parts[warp].outputs + at.own - at.first_column;
     to.out_step = TILE_COLUMNS;
   }
 #pragma unroll 1
@@ -74,20 +74,21 @@ __device__ __forceinline__ void walk_rows(Shared& shared, const Mixer& p, Tile& 
     Row row;
     load_keys(row.k, shared.k[i], at);
     load_keys(row.q, shared.q[i], at);
-    row.v = *reinterpret_cast<const Halves*>(&shared.v[i][at.column % (WARPS * TILE_COLUMNS)]);
+    row.v = shared.v[i][at.own % (WARPS * TILE_COLUMNS)];
     if constexpr (KEPT > 0) {
       const int from = __shfl_sync(ALL, restore, i);
       if (from >= 0) recall(s, &shared.own[warp].kept[from][0][lane]);
     }
     Found found;
-    float u[COLUMNS], o[COLUMNS];
-    find(found, s, row);
+    find(found, s, row, at.sharer);
     if (i == 0) meet<GATES_MADE, 32 * (WARPS + GATE_WARPS)>();
-    const float decay = shared.gates.decay[i];
-    change(u, found, row, decay, shared.gates.beta[i]);
-    advance(s, decay, row.k, u);
-    answer(o, found, u, decay);
-    write_row(to, at.key == 0, u, o);
+    const float decay = shared.gates.decay[i], u = change(found, row, decay, shared.gates.beta[i]);
+    if (i + 1 < ROWS) {  // behind the last row nothing asks for the state
+      float all[COLUMNS];
+      spread(all, u, lane);
+      advance(s, decay, row.k, all);
+    }
+    write_row(to, at.sharer < COLUMNS, u, answer(found, u, decay));
     if constexpr (KEPT > 0) {
       const int into = __shfl_sync(ALL, save, i);
       if (into >= 0) keep(&shared.own[warp].kept[into][0][lane], s);

@@ -8,10 +8,10 @@ from kernels.delta.tile import (
     MAX_KEY_DIM,
     VALUE_STRIDE,
     WARP,
+    WARPS,
     fits,
     shared_bytes,
     tiles_of,
-    warps_of,
 )
 from kernels.delta.walk_launch import cubin
 from tests.kernels.compiling import bases
@@ -28,29 +28,23 @@ SHAPES = ((128, 128), (32, 16))
 """D and E: of every model, and the smallest there is."""
 
 
-BLOCKS = ((1, False), (4, True), (32, True))
-"""Rows, and whether a gate follows, of the three kinds of blocks that there are on Hopper."""
-
-
-def warps(block: tuple[int, bool], value_dim: int, capability: int) -> int:
-    return warps_of(block[0], value_dim, CAPABILITIES[capability], gated=block[1])
-
-
 @pytest.fixture(
     scope="module",
     params=[
-        *((90, *SHAPES[0], block) for block in BLOCKS),
-        *((121, *SHAPES[0], block) for block in BLOCKS[::2]),
-        *((capability, *SHAPES[1], BLOCKS[0]) for capability in CAPABILITIES),
+        *(
+            (capability, *SHAPES[0], gated)
+            for capability in CAPABILITIES
+            for gated in (False, True)
+        ),
+        *((capability, *SHAPES[1], False) for capability in CAPABILITIES),
     ],
     ids=str,
 )
 def binary(request) -> tuple[int, int, bytes]:
     """Code, with the key dimension and the blocks of a cluster."""
-    capability, key_dim, value_dim, block = request.param
-    num_warps, gated = warps(block, value_dim, capability), block[1]
-    code = cubin(key_dim, value_dim, num_warps, CAPABILITIES[capability], gated=gated)
-    return key_dim, tiles_of(value_dim, gated=True) // num_warps if gated else 1, code
+    capability, key_dim, value_dim, gated = request.param
+    code = cubin(key_dim, value_dim, CAPABILITIES[capability], gated=gated)
+    return key_dim, tiles_of(value_dim, gated=True) // WARPS[True] if gated else 1, code
 
 
 def test_nothing_is_kept_in_local_memory(binary):
@@ -86,32 +80,25 @@ def test_a_gate_waits_for_its_own_sums_and_not_for_what_is_on_its_way_to_memory(
     assert not [name for name in names if name.startswith("MEMBAR")]
 
 
-def test_the_gated_head_of_a_27b_is_one_block_on_hopper_where_its_rows_are_few():
-    assert [warps(block, 128, 90) for block in BLOCKS] == [1, 16, 8]
-    assert [warps(block, 128, 121) for block in BLOCKS] == [1, 2, 2]
-
-
 def test_no_shared_memory_is_asked_for_behind_the_plans_back(binary):
     """`usage_of` reads the last kernel of a cubin, which is the walk: all of its own is dynamic."""
     assert usage_of(binary[2])["SHARED"] == RESERVED
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
-@pytest.mark.parametrize("block", [*BLOCKS, (6, True), (16, True), (32, False)])
+@pytest.mark.parametrize(("num_rows", "gated"), [(1, False), (32, False), (16, True), (32, True)])
 def test_all_of_a_27b_is_resident_on_hopper_and_two_warps_or_more_a_multiprocessor_else(
-    block, capability
+    num_rows, gated, capability
 ):
-    num_warps = warps(block, 128, capability)
-    code = cubin(128, 128, num_warps, CAPABILITIES[capability], gated=block[1])
-    usage = usage_of(code)
-    registers = -(-usage["REG"] // 8) * 8 * WARP * num_warps
-    blocks = HEADS_OF_27B * tiles_of(128, gated=block[1]) // num_warps
-    shared = shared_bytes(block[0], 128, 128, num_warps, gated=block[1]) + RESERVED
+    usage = usage_of(cubin(128, 128, CAPABILITIES[capability], gated=gated))
+    registers = -(-usage["REG"] // 8) * 8 * WARP * WARPS[gated]
+    blocks = HEADS_OF_27B * tiles_of(128, gated=gated) // WARPS[gated]
+    shared = shared_bytes(num_rows, 128, 128, gated=gated) + RESERVED
     room = min(SHARED_OF_AN_SM[capability] // shared, REGISTERS_OF_AN_SM // registers)
     if capability == 90:
         assert room * NUM_SMS[capability] >= blocks
     else:
-        assert room * num_warps >= 2
+        assert room * WARPS[gated] >= 2
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
@@ -120,6 +107,5 @@ def test_a_blocks_shared_memory_is_within_the_limit_for_all_that_fits(gated, cap
     for key_dim in range(1, 2 * MAX_KEY_DIM):
         if fits(key_dim, VALUE_STRIDE):
             for num_rows in range(1, 33):
-                num_warps = warps((num_rows, gated), 128, capability)
-                held = shared_bytes(num_rows, key_dim, 128, num_warps, gated=gated)
+                held = shared_bytes(num_rows, key_dim, 128, gated=gated)
                 assert held <= MAX_SHARED_BYTES[capability]

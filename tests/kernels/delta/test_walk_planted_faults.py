@@ -12,7 +12,7 @@ from kernels.delta.cases import FAMILY
 from kernels.delta.laws import LAWS
 from kernels.delta.problems import fold_case, walk_case
 from tests.kernels import device_faults
-from tests.kernels.delta import walk_device_faults
+from tests.kernels.delta import team_device_faults, walk_device_faults
 
 SOURCE = Path(walk_reference.__file__).read_text()
 TRUTH = "within tolerance of fp64"
@@ -82,10 +82,18 @@ def test_a_planted_fault_turns_its_proof_red(monkeypatch, old, new, proof):
     assert red == set() if proof is None else proof in red
 
 
-@pytest.mark.parametrize("fault", walk_device_faults.FAULTS, ids=lambda fault: fault[0])
-def test_a_fault_of_the_device_code_can_be_planted(fault):
-    """On a GPU `walk_device_faults.py` shows that each is seen."""
+DEVICE_FAULTS = [
+    *((walk_launch.SOURCE, fault) for fault in walk_device_faults.FAULTS),
+    *((walk_launch.TEAM_SOURCE, fault) for fault in team_device_faults.FAULTS),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "fault"), DEVICE_FAULTS, ids=[f"{path.stem}: {one[0]}" for path, one in DEVICE_FAULTS]
+)
+def test_a_fault_of_the_device_code_can_be_planted(path, fault):
+    """On a GPU the two scripts show that each is seen."""
     name, old, new, _ = fault
-    source = nvrtc.read_source(walk_launch.SOURCE)
-    spoilt = device_faults.planted(walk_launch.SOURCE, old, new)
+    source = nvrtc.read_source(path)
+    spoilt = device_faults.planted(path, old, new)
     assert (spoilt == source) == (name == "nothing changed")

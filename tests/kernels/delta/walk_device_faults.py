@@ -18,7 +18,7 @@ from kernels.delta import walk_launch
 from kernels.delta.cases import FAMILY
 from kernels.delta.laws import LAWS
 from kernels.delta.problems import fold_case, walk_case
-from kernels.delta.tile import macros, warps_of
+from kernels.delta.tile import macros
 from tests.kernels.device_faults import Fault, try_all
 
 MODEL, TRUTH, GRAPH = "bits of the model", "within tolerance of fp64", "graph equals eager"
@@ -34,18 +34,25 @@ FAULTS: list[Fault] = [
     ("the folded state not stored", "    store_tile(s, p.state, at);\n  }", "  }", TRUTH),
     ("always the first half", "const int half = parity * MAX_ROWS;", "const int half = 0;", TRUTH),
     ("branches go on from the row before", "if (restored >> i & 1)", "if (false)", TREES),
+    ("the last row goes on from the row before", "if (restored >> last & 1)", "if (false)", TREES),
     ("one slot for all branches", "__shfl_sync(ALL, save, i)", "0", TREES),
     ("half the lanes added", "lanes < 32; lanes *= 2", "lanes < 16; lanes *= 2", TRUTH),
-    ("lanes added in another order", "int lanes = COLUMN_LANES; lanes < 32; lanes *= 2",
-     "int lanes = 16; lanes >= COLUMN_LANES; lanes /= 2", MODEL),
+    ("products rounded before they are added", "__fmaf_rn(s[i][c], x[i], even[c])",
+     "__fadd_rn(__fmul_rn(s[i][c], x[i]), even[c])", MODEL),
+    ("lanes pass on what they keep", "odd ? sum[0] : sum[1]", "odd ? sum[1] : sum[0]", TRUTH),
+    ("lanes of a column added in another order", "exchanged(own, own, 4 * COLUMN_LANES)",
+     "__fadd_rn(own, __shfl_xor_sync(ALL, own, 5 * COLUMN_LANES))", TRUTH),
     ("the update contracted otherwise", "__fmaf_rn(k[i], u[c], __fmul_rn(decay, s[i][c]))",
      "__fmaf_rn(decay, s[i][c], __fmul_rn(k[i], u[c]))", MODEL),
-    ("u not written", "store_values(to.u, u);", "", TRUTH),
-    ("u and output swapped", "at.key == 0, u, o);", "at.key == 0, o, u);", TRUTH),
+    ("every column changed by the first one's u", "own, c * COLUMN_LANES + lane", "own, lane",
+     TRUTH),
+    ("u not written", "*to.u = u, *to.out", "*to.out", TRUTH),
+    ("u and output swapped", "*to.u = u, *to.out = __float2bfloat16_rn(o)",
+     "*to.u = o, *to.out = __float2bfloat16_rn(u)", TRUTH),
     ("keys of another head", "head / heads_per_key", "head % 2", TRUTH),
-    ("beta forgotten", "(row.v.at[c])), beta)", "(row.v.at[c])), 1.0f)", TRUTH),
-    ("single steps decay otherwise", "float decay = __shfl_sync(ALL, decays, i)",
-     "float decay = (p.rows == 1 ? 1.0000001f : 1.0f) * __shfl_sync(ALL, decays, i)", CHAINS),
+    ("beta forgotten", "__bfloat162float(row.v)), beta)", "__bfloat162float(row.v)), 1.0f)", TRUTH),
+    ("single steps decay otherwise", "float decay = __shfl_sync(ALL, decays, last)",
+     "float decay = (p.rows == 1 ? 1.0000001f : 1.0f) * __shfl_sync(ALL, decays, last)", CHAINS),
     ("predecessor not waited for", "griddepcontrol.wait;", "// griddepcontrol.wait;", OVERLAP),
     ("the squares of one tile alone", "i < TILES ? head.squares", "i < 1 ? head.squares", MODEL),
     ("squares added in a chain", "for (int step = 1; step < N; step *= 2)",
@@ -55,23 +62,23 @@ FAULTS: list[Fault] = [
      "if (false) scaled =", MODEL),
     ("gates of the row before", "own.z + row * TILE_COLUMNS + within",
      "own.z + max(row - 1, 0) * TILE_COLUMNS + within", GATE),
-    ("a NaN reaches other columns", "met = product(row.k, row.q)",
-     "met = product(row.k, row.q) + 0.0f * (found.seen[0] + found.seen[1])", NAN),
+    ("a NaN reaches other columns", "met = over_lanes(part_of_product(row.k, row.q))",
+     "met = over_lanes(part_of_product(row.k, row.q)) + 0.0f * __shfl_xor_sync(ALL, found.seen, 4)",
+     NAN),
 ]  # fmt: skip
 
 
 def plant(source: str) -> None:
-    """Have the next launches run another source."""
+    """Have the next launches run another source, gated walks as well."""
 
     @cache
-    def load(
-        name: str, key_dim: int, value_dim: int, warps: int, device: int, *, gated: bool
-    ) -> CudaKernel:
+    def load(name: str, key_dim: int, value_dim: int, device: int, *, gated: bool) -> CudaKernel:
         target = nvrtc.architecture(torch.cuda.get_device_capability(device))
-        code = nvrtc.compile_cubin(source, target, macros(key_dim, value_dim, warps, gated=gated))
+        code = nvrtc.compile_cubin(source, target, macros(key_dim, value_dim, gated=gated))
         return CudaKernel(code, name)
 
     walk_launch.load = load
+    walk_launch._goes_by_teams = lambda *_, gated: False
 
 
 def broken(wanted: str | None) -> list[str]:
@@ -95,13 +102,8 @@ def broken(wanted: str | None) -> list[str]:
 
 def compile_ahead(sources: list[str]) -> None:
     """Compile side by side what most proofs launch; the rest is compiled as it comes."""
-    capability = torch.cuda.get_device_capability()
-    gated = (warps_of(rows, 128, capability, gated=True) for rows in (4, 32))
-    sizes = [
-        macros(128, 128, 1, gated=False),
-        *(macros(128, 128, warps, gated=True) for warps in gated),
-    ]
-    target = nvrtc.architecture(capability)
+    sizes = [macros(128, 128, gated=gated) for gated in (False, True)]
+    target = nvrtc.architecture(torch.cuda.get_device_capability())
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for chosen in sizes:
             list(pool.map(partial(nvrtc.compile_cubin, target=target, macros=chosen), sources))

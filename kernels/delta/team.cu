@@ -1,0 +1,167 @@
+// Walk 1 to 32 rows through the gated delta rule as walk.cu does, by two kinds of warps.
+//
+// WARPS of a block walk: as many tiles of one head, one on each scheduler, nothing of a row but the
+// arithmetic of its state. FINISHERS bring the rows, which all share, and finish them behind: k.q and
+// the output, the head's norm, the gate. They use what the walk leaves of the schedulers, so that little
+// is left to do when it ends. The blocks of a head are a cluster. The sums have the order of walk.cu and
+// walk_gate.cuh: the bits are theirs.
+#include "team_finish.cuh"
+#include "team_walk.cuh"
+
+// `WalkArguments` of walk_launch.py has the same fields in the same order.
+struct Walk {
+  const float* q;          // [T, G, D]
+  const __nv_bfloat16* v;  // [T, H, E]
+  const float* beta;       // [T, H]
+  float* state;            // [H, D, E]
+  __nv_bfloat16* out;      // [T, H, E]
+  const int* saves;        // [32]
+  const int* restores;     // [32]
+  Record record;
+  Gate gate;
+  int rows, key_heads, value_heads, slots, overlap;
+};
+
+// Dynamic shared memory of a block begins with this. Behind it stand the tiles that its warps keep,
+// [WARPS, slots, KEYS, 32], and the rows of the call.
+struct Shared {
+  alignas(16) Barrier came[COPIES];
+  Barrier walked[CHUNKS];
+  Told told;
+  Gates gates[MAX_ROWS];
+  Walked found[MAX_ROWS];
+  PendingRow pending[MAX_ROWS];
+};
+
+static_assert(sizeof(Shared) == HELD_BYTES && sizeof(WalkedRow) == ROW_BYTES, "team.py counts a block's memory otherwise");
+
+// Ask for the rows of the call: a warp for every fourth.
+__device__ __forceinline__ void fetch_rows(WalkedRow* to, Gates* gates, Barrier* came, const Walk& p, int half,
+                                           const Share& at, int lane) {
+  const float* const k = p.record.k + (static_cast<size_t>(half) * p.key_heads + at.key_head) * KEY_DIM + lane * 4;
+  const float* const q = p.q + at.key_head * KEY_DIM + lane * 4;
+  const __nv_bfloat16* const v = p.v + at.head * VALUE_DIM + at.first + lane * 8;
+  const auto fetch = [&](int row) {
+    copy_16_if(lane < KEY_DIM / 4, shared_address(to[row].k + lane * 4), k + row * (p.key_heads * KEY_DIM));
+    copy_16_if(lane < KEY_DIM / 4, shared_address(to[row].q + lane * 4), q + row * (p.key_heads * KEY_DIM));
+    copy_16_if(lane < BLOCK_COLUMNS / 8, shared_address(to[row].v + lane * 8), v + row * (p.value_heads * VALUE_DIM));
+  };
+  if (at.warp == 0 && lane < p.rows) copy_4(shared_address(&gates[lane].decay), p.record.decay + (half + lane) * p.value_heads + at.head);
+  if (at.warp == 1 && lane < p.rows) copy_4(shared_address(&gates[lane].beta), p.beta + lane * p.value_heads + at.head);
+  int row = at.warp;
+#pragma unroll
+  for (; row < FIRST_ROWS; row += FINISHERS)
+    if (row < p.rows) fetch(row);
+  arrive_with_copies(came[FIRST]);
+#pragma unroll 1
+  for (; row < p.rows; row += FINISHERS) fetch(row);
+  arrive_with_copies(came[REST]);
+}
+
+__device__ __forceinline__ void finish(Shared& shared, WalkedRow* rows, const Walk& p, const Share& share, int lane) {
+  const int half = *p.record.parity * MAX_ROWS, pending = *p.record.num_pending, pending_row = p.record.pending_rows[lane];
+  fetch_pending(shared.pending, shared.came[PENDING], p.record, MAX_ROWS - half, pending, pending_row, p.key_heads,
+                p.value_heads, share, lane);
+  if (p.overlap) asm volatile("griddepcontrol.wait;" ::: "memory");
+  fetch_rows(rows, shared.gates, shared.came, p, half, share, lane);
+  const int step = p.value_heads * VALUE_DIM, first = share.head * VALUE_DIM + share.first;
+  const Finish to = {p.gate, p.record.u + static_cast<size_t>(half) * step + first, p.out + first, p.rows, step};
+  finish_rows(to, shared.found, shared.walked, shared.told, shared.came, rows, share, lane);
+}
+
+__device__ __forceinline__ void take_row(Row& row, Gates& gates, const WalkedRow& from, const Gates& its, const Place& at,
+                                         int first) {
+  load_keys(row.k, from.k, at);
+  load_keys(row.q, from.q, at);
+  row.v = from.v[at.own - first];
+  gates = its;
+}
+
+// u = beta (v - decay S'k) of a lane's own column
+__device__ __forceinline__ float change(float seen, const Row& row, const Gates& gates) {
+  return __fmul_rn(__fmaf_rn(-gates.decay, seen, __bfloat162float(row.v)), gates.beta);
+}
+
+__device__ __forceinline__ void walk(Shared& shared, Values* kept, const WalkedRow* rows, const Walk& p, const Place& at,
+                                     int first, int lane) {
+  const int parity = *p.record.parity, pending = *p.record.num_pending;
+  const int pending_row = p.record.pending_rows[lane], save = p.saves[lane], restore = p.restores[lane];
+  Tile s;
+  load_tile(s, p.state, at);
+  __syncthreads();
+  if (pending > 0) {
+    const int other = MAX_ROWS - parity * MAX_ROWS;
+    const float decays = lane < pending ? p.record.decay[(other + pending_row) * p.value_heads + at.head] : 0.0f;
+    wait_at(shared.came[PENDING]);
+    fold(s, shared.pending, pending, decays, at, first);
+    store_tile(s, p.state, at);
+  }
+
+  // restored: behind a row, for the next one; tables say nothing of rows that there are not
+  const unsigned saved = __ballot_sync(ALL, lane < p.rows && save >= 0);
+  const unsigned restored = __ballot_sync(ALL, lane < p.rows && restore >= 0) >> 1;
+  const bool tells_u = at.sharer < COLUMNS;
+  float* to = (tells_u ? shared.found[0].u : shared.found[0].asked) + at.own - first;
+  Row row;
+  Gates gates;
+  wait_at(shared.came[FIRST]);
+  take_row(row, gates, rows[0], shared.gates[0], at, first);
+  const int last = p.rows - 1;
+  int i = 0;
+  while (i < last) {
+    if (i == FIRST_ROWS - CHUNK) wait_at(shared.came[REST]);
+    const int touched = (saved | restored) >> i, end_of_chunk = min(last, i / CHUNK * CHUNK + CHUNK);
+    const int end = touched ? min(end_of_chunk, i + __ffs(touched)) : end_of_chunk;
+#pragma unroll 1
+    for (; i < end; ++i) {
+      float sum[COLUMNS], u[COLUMNS];
+      products(sum, s, row.k);
+      const float seen = own_over_lanes(sum, at.sharer), decay = gates.decay;
+      ask_and_fade(sum, s, row.q, decay);
+      const float own_u = change(seen, row, gates);
+      spread(u, own_u, lane);
+      const float asked = __fmul_rn(decay, own_over_lanes(sum, at.sharer));
+      write(s, row.k, u);
+      take_row(row, gates, rows[i + 1], shared.gates[i + 1], at, first);
+      *to = tells_u ? own_u : asked;
+      to += 2 * BLOCK_COLUMNS;
+    }
+    if (saved >> (i - 1) & 1) keep(kept_part(kept, __shfl_sync(ALL, save, i - 1), lane), s);
+    if (restored >> (i - 1) & 1) recall(s, kept_part(kept, __shfl_sync(ALL, restore, i), lane));
+    if (i % CHUNK == 0) arrive_as_warp(shared.walked[i / CHUNK - 1], lane);
+  }
+  // behind the last row nothing asks for the state
+  float sum[COLUMNS];
+  products(sum, s, row.k);
+  const float own_u = change(own_over_lanes(sum, at.sharer), row, gates);
+  products(sum, s, row.q);
+  const float asked = __fmul_rn(gates.decay, own_over_lanes(sum, at.sharer));
+  *to = tells_u ? own_u : asked;
+  arrive_as_warp(shared.walked[last / CHUNK], lane);
+  if constexpr (CLUSTERED) meet_cluster();
+}
+
+extern "C" __global__ void __launch_bounds__(32 * (WARPS + FINISHERS), 1) delta_walk_team(const __grid_constant__ Walk p) {
+  extern __shared__ Shared shared_of_block[];
+  Shared& shared = *shared_of_block;
+  // a warp's number comes from one lane: so the compiler sees that its lanes never part
+  const int lane = threadIdx.x % 32, warp = __shfl_sync(ALL, threadIdx.x / 32, 0);
+  const int head = blockIdx.x / BLOCKS, first = blockIdx.x % BLOCKS * BLOCK_COLUMNS;
+  Values* const tiles = reinterpret_cast<Values*>(shared_of_block + 1);
+  WalkedRow* const rows = reinterpret_cast<WalkedRow*>(tiles + WARPS * p.slots * KEYS * 32);
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  if (warp == WARPS) {
+    set_up_told(shared.told, p.rows, lane);
+    if (lane < COPIES) set_up_barrier(shared.came[lane], 32 * FINISHERS);
+    if (lane < CHUNKS) set_up_barrier(shared.walked[lane], WARPS);
+    __syncwarp();
+  }
+  if constexpr (CLUSTERED) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+  if (warp >= WARPS) {
+    __syncthreads();
+    finish(shared, rows, p, {head, head / (p.value_heads / p.key_heads), first, warp - WARPS}, lane);
+  } else {
+    const Place at = place_of(blockIdx.x * WARPS + warp, lane, p.value_heads / p.key_heads);
+    walk(shared, tiles + warp * p.slots * KEYS * 32, rows, p, at, first, lane);
+  }
+}
