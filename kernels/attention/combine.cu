@@ -82,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine
 
   if constexpr (OVERLAP) {
     let_successor_start();
-    wait_for_predecessor();
+    await_predecessor();
   }
   // All loads that need no other's result go out together; what lies beyond the row is not used.
   const float* const mine = p.sums + blockIdx.x * static_cast<long long>(D) + quad * 4;

@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(32) compact(const __grid_constant__
   const int group = blockIdx.x / 2 % p.groups, layer = blockIdx.x / 2 / p.groups;
   if constexpr (OVERLAP) {
     let_successor_start();
-    wait_for_predecessor();
+    await_predecessor();
   }
   const int num = *p.num, first = *p.start - (p.advanced ? num : 0);
   const int row = lane < num ? p.rows[lane] : lane;

@@ -7,6 +7,6 @@ __device__ __forceinline__ void let_successor_start() {
 }
 
 // Read nothing of the kernel before until it has ended.
-__device__ __forceinline__ void wait_for_predecessor() {
+__device__ __forceinline__ void await_predecessor() {
   asm volatile("griddepcontrol.wait;" ::: "memory");
 }

@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
     store_tile(s, p.state, at);
   }
   if (p.overlap) {
-    wait_for_predecessor();
+    await_predecessor();
     ask_for_rows();
   }
 

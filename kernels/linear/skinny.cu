@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   if (index >= WORKERS) {
     if constexpr (SPLITS > 1) arrive_at_cluster();
     __syncthreads();
-    if constexpr (OVERLAP) follow_predecessor();
+    if constexpr (OVERLAP) wait_for_predecessor();
     if constexpr (SPLITS > 1) wait_for_cluster();
     if constexpr (FINISHERS > 0) finish_groups(p, block, index - WORKERS, lane);
     return;
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (int i = lane; i < ROW_BLOCKS * 8; i += 32) block.largest(warp)[i] = 0;
   }
   __syncthreads();
-  if constexpr (OVERLAP) follow_predecessor();
+  if constexpr (OVERLAP) wait_for_predecessor();
 
   // What undoes a row's factor waits in shared memory until the row's sums are stored.
   float factor[ROW_BLOCKS];  // of this lane's activation row g in each block

@@ -47,7 +47,7 @@ __device__ __forceinline__ void meet_cluster() {
 
 // Read nothing of the kernel before until it has ended, then let the next one start: so that one may read at
 // once what is older than this one.
-__device__ __forceinline__ void follow_predecessor() {
-  wait_for_predecessor();
+__device__ __forceinline__ void wait_for_predecessor() {
+  await_predecessor();
   let_successor_start();
 }

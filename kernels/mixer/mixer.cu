@@ -134,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
 #pragma unroll
   for (int i = 0; i < TASKS; ++i) load_rows_before(vectors[i], p, MAX_ROWS - half, pending, pending_row, parent);
 
-  wait_for_predecessor();
+  await_predecessor();
 #pragma unroll
   for (int i = 0; i < TASKS; ++i) load_rows(vectors[i], p);
   fetch_gate(shared.parts[GATED ? warp : 0], p.gate, ROWS, at, lane);

@@ -136,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) add_norm(const __grid_cons
     total[i] = load(residual + at, at < WIDTH);
   }
 
-  wait_for_predecessor();
+  await_predecessor();
   {
     Eight more[PARTS];
 #pragma unroll
