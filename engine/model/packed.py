@@ -135,7 +135,8 @@ class Packed:
         """
         num_rows = x.shape[0]
         if num_rows <= MAX_ROWS:
-            fits = operands is not None and operands.order == order_of(self.weight)
+            order = order_of(self.weight, self.tiles.serving(num_rows))
+            fits = operands is not None and operands.order == order
             return skinny_linear(
                 x, self.weight, tiles=self.tiles, overlap=self.overlap,
                 operands=operands if fits else None,

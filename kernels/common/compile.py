@@ -63,7 +63,12 @@ def usage_of(cubin: bytes) -> dict[str, int]:
 
 def mnemonics_of(cubin: bytes) -> Counter[str]:
     """Count the SASS instructions of a cubin by full name, such as LDG.E.128."""
-    return Counter(_INSTRUCTION.findall(_on_file(cubin, ".cubin", "nvdisasm")))
+    return Counter(_INSTRUCTION.findall(disassembly_of(cubin)))
+
+
+def disassembly_of(cubin: bytes) -> str:
+    """Disassemble a cubin, with labels where it branches to."""
+    return _on_file(cubin, ".cubin", "nvdisasm")
 
 
 def compile_kernel(

@@ -22,8 +22,12 @@ BLOCK_ROWS = 8
 PART = 8
 """Inputs of a row whose largest magnitude is told: as few as a warp of any producer has."""
 
-ORDERS = (32, 16)
-"""Inputs beside each other that a lane holds: those of 16 bytes of 4-bit and of 8-bit codes."""
+APART = 1
+"""In an order: the pairs of 8 inputs lie apart, as matrices of 8 rows x 8 inputs of four lanes."""
+
+ORDERS = (32, 16, 32 + APART)
+"""Inputs beside each other that a lane holds: those of 16 bytes of 4-bit and of 8-bit codes. And
+4-bit codes' as matrices, for instructions that read activations from shared memory (wgmma)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,8 @@ class Operands:
     Attributes:
         image: fp16 [blocks, K/128, 4, 32, 8], contiguous: for a block of 8 rows and a step of 128
             inputs the vector v of lane 4 g + t, which is row 8 block + g and the eight inputs from
-            32 t + 8 v on (order 32) or from 64 (v // 2) + 16 t + 8 (v % 2) on (order 16).
+            32 t + 8 v on (order 32) or from 64 (v // 2) + 16 t + 8 (v % 2) on (order 16). In order
+            33 a vector is [4, 8, 4, 2]: the same inputs' pairs, each of all rows and lanes.
         largest: int16 [8 x blocks, 2, K/16], contiguous: the largest magnitude of 8 inputs of a
             row, as the bits of a bf16 number: of the even eights, then of the odd ones, so that
             threads with neighbours store them apart and none is moved to be stored by another.
@@ -95,8 +100,14 @@ class Operands:
         num_rows = rows.shape[0]
         self.largest[:num_rows] = made.largest[:num_rows]
         for at in range(0, num_rows, BLOCK_ROWS):
-            block, lanes = at // BLOCK_ROWS, 4 * min(BLOCK_ROWS, num_rows - at)
-            self.image[block, :, :, :lanes] = made.image[block, :, :, :lanes]
+            block, count = at // BLOCK_ROWS, min(BLOCK_ROWS, num_rows - at)
+            self.by_rows(block)[..., :count, :] = made.by_rows(block)[..., :count, :]
+
+    def by_rows(self, block: int) -> torch.Tensor:
+        """View a block's image as [K/128, 4, ..., 8, n]: n halves of each row side by side."""
+        image = self.image[block]
+        shape = (4, BLOCK_ROWS, 8) if self.order % 2 else (BLOCK_ROWS, 32)
+        return image.view(*image.shape[:2], *shape)
 
 
 def places(operands: Operands | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
@@ -143,9 +154,11 @@ def operands_of(rows: torch.Tensor, order: int) -> Operands:
     blocks, steps = operands.image.shape[:2]
     padded = rows.new_zeros((BLOCK_ROWS * blocks, width))
     padded[:num_rows] = rows
-    groups, pieces = STEP // (4 * order), order // 8
-    apart = padded.view(blocks, BLOCK_ROWS, steps, groups, 4, pieces, 8)
-    image = apart.permute(0, 2, 3, 5, 1, 4, 6).reshape(blocks, steps, 4, 32, 8)
+    side_by_side = order - order % 2
+    groups, pieces = STEP // (4 * side_by_side), side_by_side // 8
+    apart = padded.view(blocks, BLOCK_ROWS, steps, groups, 4, pieces, 4, 2)
+    image = apart.permute((0, 2, 3, 5, 6, 1, 4, 7) if order % 2 else (0, 2, 3, 5, 1, 4, 6, 7))
+    image = image.reshape(blocks, steps, 4, 32, 8)
     operands.image.copy_(image.to(torch.float16))
     magnitudes = padded.view(torch.int16) & 0x7FFF
     eights = magnitudes.view(BLOCK_ROWS * blocks, -1, 2, PART).amax(3)

@@ -13,6 +13,8 @@ class NextOperands(ctypes.Structure):
         ("largest", ctypes.c_void_p),
         ("inputs", ctypes.c_int),
         ("shift", ctypes.c_int),
+        ("lane", ctypes.c_int),
+        ("pair", ctypes.c_int),
     ]
 
 
@@ -22,7 +24,8 @@ def next_operands(operands: Operands | None, first_row: int = 0) -> NextOperands
         return NextOperands()
     image, largest = addresses(operands, first_row)
     shift = operands.order.bit_length() - 1
-    return NextOperands(image, largest, operands.num_inputs, shift)
+    lane, pair = (2, 64) if operands.order % 2 else (8, 2)
+    return NextOperands(image, largest, operands.num_inputs, shift, lane, pair)
 
 
 def addresses(operands: Operands, first_row: int = 0) -> tuple[int, int]:

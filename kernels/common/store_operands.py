@@ -22,8 +22,9 @@ def store_operands(
 ) -> None:
     """Store fp16 operands, and of each row the largest magnitude among 8 inputs.
 
-    Eight inputs stay together, in one store of 16 bytes.
+    Eight inputs stay together, in one store of 16 bytes, or their pairs are stored apart.
     """
+    APART: constexpr = ORDER % 2
     STEPS: constexpr = WIDTH // 128
     PIECES: constexpr = ORDER // 8
     row = rows.to(tl.int32)  # of 32 at most: places fit
@@ -34,10 +35,15 @@ def store_operands(
     piece = chunk % 16
     vector = piece // (4 * PIECES) * PIECES + piece % PIECES
     lane = (row % 8 * 4)[:, :, None] + piece // PIECES % 4
-    place = (((row // 8 * STEPS)[:, :, None] + chunk // 16) * 4 + vector) * 32 + lane
+    vectors = ((row // 8 * STEPS)[:, :, None] + chunk // 16) * 4 + vector
+    within = tl.arange(0, 8)[None, None, :]
+    if APART:
+        place = vectors * 256 + within // 2 * 64 + lane * 2 + within % 2
+    else:
+        place = (vectors * 32 + lane) * 8 + within
     halves = tl.reshape(values.to(tl.float32).to(tl.float16), (ROWS, LANES // 8, 8))
     written = (row < num_rows)[:, :, None] & (own & (eight < WIDTH // 8))[:, :, None]
-    tl.store(image_ptr + (place * 8 + tl.arange(0, 8)[None, None, :]), halves, mask=written)
+    tl.store(image_ptr + place, halves, mask=written)
     magnitudes = values.to(tl.int16, bitcast=True).to(tl.int32) & 0x7FFF
     most = tl.max(tl.reshape(magnitudes, (ROWS, LANES // 8, 8)), axis=2)
     written = (row < num_rows) & own & (eight < WIDTH // 8)

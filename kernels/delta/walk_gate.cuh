@@ -136,7 +136,7 @@ __device__ __forceinline__ void write_operands(const NextOperands& next, const H
     __half* const place = operand_place(next, row, input);
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c) {
-      place[c] = operand_of(x.at[c]);
+      place[c / 2 * next.pair + c % 2] = operand_of(x.at[c]);
       most = max(most, magnitude(x.at[c]));
     }
   }

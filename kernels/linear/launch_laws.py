@@ -21,7 +21,7 @@ from kernels.linear.problems import (
     PRODUCT_TOLERANCE,
 )
 from kernels.linear.skinny import order_of, skinny_linear
-from kernels.linear.skinny_launch import SILU_PAIR, STORE
+from kernels.linear.skinny_launch import ADD_RESIDUAL, SILU_PAIR, STORE
 from kernels.linear.tile import SkinnyProblem, SkinnyTile, SkinnyTiles, fits
 from kernels.linear.tile_choice import candidates, defaults
 from kernels.linear.weight import Weight, format_name, num_outputs, padded_inputs
@@ -32,6 +32,10 @@ MIDDLE_ROWS = (("nvfp4", 64), ("nvfp4", 256), ("fp8_block", 128), ("e4m3_row", 1
 OPERAND_INPUTS = (640, 5120, 17408)
 OPERAND_ROWS = tuple(range(1, MAX_ROWS + 1))
 """Inputs and row counts of products whose rows come as operands."""
+
+STREAMED_SIZES = ((34816, 1024), (5120, 17408), (200, 6144))
+STREAMED_ROWS = (17, 24, 25, MAX_ROWS)
+"""Outputs and inputs, and row counts, of launches past which activations stream."""
 
 
 def _overlap_differs(device: str) -> str | None:
@@ -164,6 +168,42 @@ def _operands_differ(device: str) -> str | None:
     return None
 
 
+def _streaming_changes_bits(device: str) -> str | None:
+    """Compare launches past which activations stream with the default, from rows and operands."""
+    problems = [
+        SkinnyProblem(N, Kp, "nvfp4", rows)
+        for (N, Kp), rows in product(STREAMED_SIZES, STREAMED_ROWS)
+    ]
+    compile_ahead(
+        Variant(tile, problem, epilogue, prepared=epilogue == ADD_RESIDUAL)
+        for problem in problems
+        for tile in _streamed(problem)
+        for epilogue in (STORE, ADD_RESIDUAL)
+    )
+    for problem in problems:
+        inputs, weight = drawn("nvfp4", MAX_ROWS, problem.N, problem.Kp, device)
+        for rows in (inputs["x"], _hostile_rows(inputs["x"])):
+            x = rows[: problem.rows]
+            residual = x[:, :1].repeat(1, problem.N)
+            want = skinny_linear(x, weight), skinny_linear(x, weight, residual=residual)
+            for tile in _streamed(problem):
+                one, ready = SkinnyTiles(tile, tile, tile), _written(x, weight, tile)
+                got = (
+                    skinny_linear(x, weight, tiles=one),
+                    skinny_linear(x, weight, tiles=one, residual=residual, operands=ready),
+                )
+                for name, a, b in zip(("rows", "operands"), got, want, strict=True):
+                    if fault := different_bits(a, b, ROWS):
+                        return f"{problem} {name} {tile}: {fault}"
+    return None
+
+
+def _streamed(problem: SkinnyProblem) -> list[SkinnyTile]:
+    """One tile for each number of blocks that share K."""
+    found = candidates(problem, torch.cuda.get_device_capability())
+    return list({one.splits: one for one in found if one.is_streamed}.values())
+
+
 def _tiles(N: int, Kp: int, name: str) -> SkinnyTiles:
     return defaults(N, Kp, name, torch.cuda.get_device_capability())
 
@@ -178,9 +218,9 @@ def _hostile_rows(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def _written(x: torch.Tensor, weight: Weight) -> Operands:
+def _written(x: torch.Tensor, weight: Weight, tile: SkinnyTile | None = None) -> Operands:
     """Operands of rows, and of others in the block that they do not fill."""
-    order = order_of(weight)
+    order = order_of(weight, tile)
     assert order is not None
     operands = new_operands(len(x), x.shape[1], order, x.device)
     operands.image.fill_(torch.nan)
@@ -209,6 +249,7 @@ LAUNCH_LAWS = (
     Law("overlap changes no bit, in a graph or out", _overlap_differs, cuda_only=True),
     Law("no tile changes a bit", _launch_changes_bits, cuda_only=True),
     Law("rows that come as operands have the bits of rows alone", _operands_differ, cuda_only=True),
+    Law("activations that stream past change no bit", _streaming_changes_bits, cuda_only=True),
     Law("17 to 32 rows are two launches", _wide_calls_differ, cuda_only=True),
     Law("default tiles of many rows stay in bound", _middle_is_loose, cuda_only=True),
 )

@@ -7,12 +7,12 @@ from torch.nn import functional
 
 from kernels.common import nvrtc
 from kernels.common.expect import Axes
-from kernels.common.operands import ORDERS, Operands, new_operands
+from kernels.common.operands import APART, ORDERS, Operands, new_operands
 from kernels.common.round import MAX_ROWS
 from kernels.linear.formats import CHUNK_INPUTS, TILE_ROWS
 from kernels.linear.reference import dequantise, linear_rows_reference, logits_reference
 from kernels.linear.skinny_launch import has_converter, launch
-from kernels.linear.tile import SkinnyTiles
+from kernels.linear.tile import SkinnyTile, SkinnyTiles
 from kernels.linear.tile_choice import defaults
 from kernels.linear.weight import (
     Nvfp4Weight,
@@ -50,9 +50,9 @@ def skinny_linear(
         overlap: start before the previous kernel of the stream has ended, and let the next one
             start early (programmatic dependent launch). Changes no bit. The weight is read before
             that kernel ends, so it must not be what writes the weight.
-        operands: x as `Operands`, in the `order_of` the weight, written by who wrote x: nothing
-            is left to convert. They are read by launches that keep activations in shared memory;
-            change no bit.
+        operands: x as `Operands`, in the `order_of` weight and tile, by who wrote x: nothing
+            is left to convert. They are not read by launches that leave activations in global
+            memory; change no bit.
         ready: places for a pair's results as `Operands`, in the order of the product behind;
             written with them.
         out: bf16 or fp32 [T, N] to write into, or bf16 [T, N/2] of a pair. None allocates bf16.
@@ -95,7 +95,7 @@ def skinny_linear(
     if paired and residual is not None:
         raise ValueError(f"{name}: got a residual for a pair, which adds none; add it afterwards")
     if operands is not None:
-        _expect_operands(name, x, weight, operands)
+        _expect_operands(name, x, weight, operands, tiles)
     if paired and (num_outputs(weight) % (2 * TILE_ROWS) or out.dtype != torch.bfloat16):
         raise ValueError(
             f"{name}: a pair has N = {num_outputs(weight)} and {out.dtype} results, expected a "
@@ -172,13 +172,21 @@ def _expect_product(name: str, x: torch.Tensor, weight: Weight, out: torch.Tenso
             )
 
 
-def order_of(weight: Weight) -> int | None:
+def order_of(weight: Weight, tile: SkinnyTile | None = None) -> int | None:
     """Return the order of operands (`kernels.common.operands`) that a weight's product takes.
 
-    None where it takes rows alone: BF16 weights, and inputs that are no whole steps.
+    Args:
+        weight: the rows' product is with.
+        tile: of the launch; None is one past which activations do not stream.
+
+    Returns:
+        One of `ORDERS`; None where the product takes rows alone: BF16 weights, and inputs that are
+        no whole steps.
     """
     order = CHUNK_INPUTS[format_name(weight)]
-    return order if order in ORDERS and padded_inputs(weight) == weight.K else None
+    if order not in ORDERS or padded_inputs(weight) != weight.K:
+        return None
+    return order + APART if tile is not None and tile.is_streamed else order
 
 
 def operands_for(weight: Weight, tiles: SkinnyTiles, num_rows: int) -> Operands | None:
@@ -192,7 +200,7 @@ def operands_for(weight: Weight, tiles: SkinnyTiles, num_rows: int) -> Operands 
     Returns:
         Places on the weight's device; None where the product would not read or not gain by them.
     """
-    order = order_of(weight)
+    order = order_of(weight, tiles.serving(num_rows))
     if order is None or not takes_operands(weight, tiles, num_rows):
         return None
     return new_operands(num_rows, weight.K, order, weight.codes.device)
@@ -202,7 +210,7 @@ def takes_operands(weight: Weight, tiles: SkinnyTiles, num_rows: int) -> bool:
     """Say whether the product of so many rows reads operands, where it is given any."""
     if order_of(weight) is None or num_rows > MAX_ROWS:
         return False
-    return all(tile.source == "shared" for _, tile in tiles.launches(num_rows))
+    return all(tile.source != "global" for _, tile in tiles.launches(num_rows))
 
 
 def _expect_ready(name: str, out: torch.Tensor, ready: Operands, *, paired: bool) -> None:
@@ -214,11 +222,14 @@ def _expect_ready(name: str, out: torch.Tensor, ready: Operands, *, paired: bool
     ready.expect(name, out)
 
 
-def _expect_operands(name: str, x: torch.Tensor, weight: Weight, operands: Operands) -> None:
+def _expect_operands(
+    name: str, x: torch.Tensor, weight: Weight, operands: Operands, tiles: SkinnyTiles | None
+) -> None:
     operands.expect(name, x)
-    if operands.order != order_of(weight):
+    order = order_of(weight, None if tiles is None else tiles.serving(x.shape[0]))
+    if operands.order != order:
         raise ValueError(
-            f"{name}: got operands in order {operands.order}, expected {order_of(weight)} for a "
+            f"{name}: got operands in order {operands.order}, expected {order} for a "
             f"weight in {format_name(weight)} of {weight.K} inputs; make them in `order_of` it"
         )
 

@@ -1,4 +1,4 @@
-"""Compile, load and launch skinny.cu: one launch, its arguments checked by `skinny.py`."""
+"""Compile, load and launch skinny.cu or skinny_streamed.cu; `skinny.py` has checked arguments."""
 
 import ctypes
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from kernels.common.cuda_kernel import CudaKernel, Launch, TensorMap, byte_map
 from kernels.common.operands import Operands
 from kernels.common.operands_arguments import NextOperands, addresses, next_operands
 from kernels.linear.formats import STEP, TILE_ROWS
+from kernels.linear.streamed import GROUP_TILES
 from kernels.linear.tile import (
     SkinnyProblem,
     SkinnyTile,
@@ -30,7 +31,9 @@ from kernels.linear.weight import (
     padded_inputs,
 )
 
-SOURCE = Path(__file__).with_name("skinny.cu")
+SOURCE, STREAMED_SOURCE = (
+    Path(__file__).with_name(name) for name in ("skinny.cu", "skinny_streamed.cu")
+)
 
 PIECE_BYTES = 64
 """Bytes of a row that lie side by side in shared memory; lanes then read it without a conflict."""
@@ -122,8 +125,7 @@ def launch(
         *((0, 0) if operands is None else addresses(operands, first_row)),
         next_operands(ready, first_row),
     )
-    share = plan.problem.share
-    maps = _tensor_maps(weight, tile.tiles // share, share)
+    maps = _maps_for(tile, weight, plan.problem.share)
     plan.kernel.launch(plan.shape, arguments, *maps)
 
 
@@ -153,7 +155,8 @@ def _plan(
     kernel = load(tile, problem, epilogue, fp32_out, overlap, prepared, device)
     teams = num_teams(tile, problem, num_sms)
     shared = shared_bytes(tile, problem, num_sms)
-    shape = Launch(teams // tile.crew * tile.splits, tile.warps * 32, shared, tile.splits, overlap)
+    clusters = teams if tile.is_streamed else teams // tile.crew
+    shape = Launch(clusters * tile.splits, tile.warps * 32, shared, tile.splits, overlap)
     return _Plan(kernel, problem, teams, shape)
 
 
@@ -189,7 +192,8 @@ def cubin(
     choices["PREPARED"] = int(prepared)
     if has_converter(target):
         choices["E2M1_CONVERTER"] = 1
-    return nvrtc.compile_cubin(_source(), target, choices)
+    source = _source(STREAMED_SOURCE if tile.is_streamed else SOURCE)
+    return nvrtc.compile_cubin(source, target, choices)
 
 
 def load(
@@ -226,6 +230,13 @@ def _scales(weight: Weight) -> tuple[int, int]:
     if isinstance(weight, Fp8BlockWeight):
         return weight.scales.data_ptr(), 0
     return 0, weight.tensors()[-1].data_ptr()
+
+
+def _maps_for(tile: SkinnyTile, weight: Weight, share: int) -> tuple[TensorMap, ...]:
+    """Return the maps that a launch takes: of a group's tiles, or of four and of one."""
+    if tile.is_streamed:
+        return (*_tensor_maps(weight, GROUP_TILES, 1), *_tensor_maps(weight, 1, 1))
+    return _tensor_maps(weight, tile.tiles // share, share)
 
 
 def _tensor_maps(weight: Weight, tiles: int, share: int) -> tuple[TensorMap, TensorMap]:
@@ -270,5 +281,5 @@ _maps: dict[object, tuple[TensorMap, TensorMap]] = {}
 
 
 @cache
-def _source() -> str:
-    return nvrtc.read_source(SOURCE)
+def _source(path: Path) -> str:
+    return nvrtc.read_source(path)

@@ -14,9 +14,10 @@
 #define SILU_PAIR 2
 
 // Where the activations are while weights stream past: in shared memory as operands, or in global
-// memory, read and converted anew for each group of tiles.
+// memory, read and converted anew for each group of tiles. Or they stream past too (skinny_streamed.cu).
 #define SHARED 0
 #define GLOBAL 1
+#define STREAMED 2
 
 // Compile-time choices. Of a tile and a problem, by `macros` of tile.py: FORMAT, ROW_BLOCKS (of 8
 // rows), LONGEST (steps of the longest slice), SPLITS, CREW, FINISHERS, TILES (of 16 outputs, side by

@@ -9,9 +9,7 @@ from typing import Any, Literal
 
 from kernels.common.round import MAX_ROWS
 from kernels.linear.formats import STEP, TILE_ROWS
-
-SLICES = 8
-"""Parts of K, one a warp; their sums are added as a binary tree of neighbours."""
+from kernels.linear.streamed import BRINGERS, GROUP_TILES, MOST_GROUPS, SLICES, streamed_bytes
 
 BLOCK_ROWS = 8
 """Activation rows of one matrix instruction."""
@@ -41,9 +39,9 @@ MOST_WARPS = 32
 ROW_CLASSES = (8, 16, 24, MAX_ROWS)
 """Most rows of the launches that share an entry of a table."""
 
-Source = Literal["shared", "global"]
-SOURCES: tuple[Source, ...] = ("shared", "global")
-"""In the order of SHARED and GLOBAL of skinny_problem.cuh."""
+Source = Literal["shared", "global", "streamed"]
+SOURCES: tuple[Source, ...] = ("shared", "global", "streamed")
+"""In the order of SHARED, GLOBAL and STREAMED of skinny_problem.cuh."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,9 @@ class SkinnyTile:
         tiles: tiles of 16 outputs that a warp holds side by side.
         stages: steps of weight in flight for each warp, the one in use included; at least 2.
         source: where the activations stay between uses: in shared memory as operands, or in
-            global memory, read and converted anew for each group of tiles.
+            global memory, read and converted anew for each group of tiles. Or they are not kept
+            but stream past beside the weights: NVFP4, 17 rows and more, by skinny_streamed.cu,
+            where `crew` is a block's warpgroups and `tiles` what they hold together.
         finishers: warps of a block beside those that multiply, which finish all groups but the last
             of their teams; 0 where no team has more than one.
         most_rows: rows of one launch; a call of more takes two of at most 16.
@@ -76,14 +76,19 @@ class SkinnyTile:
         return SLICES // self.splits
 
     @property
+    def is_streamed(self) -> bool:
+        """Whether activations stream past."""
+        return self.source == "streamed"
+
+    @property
     def workers(self) -> int:
         """Warps of a block that multiply."""
-        return self.crew * self.team_warps
+        return self.crew * (GROUP_TILES if self.is_streamed else self.team_warps)
 
     @property
     def warps(self) -> int:
         """Warps of a block."""
-        return self.workers + self.finishers
+        return self.workers + (BRINGERS if self.is_streamed else self.finishers)
 
     def as_row(self) -> dict[str, Any]:
         """Return the fields as a row of a tile table."""
@@ -172,7 +177,12 @@ class SkinnyTiles:
 
 
 def num_teams(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
-    """Return the teams of a launch, whole crews, which share the tiles of the weight evenly."""
+    """Return the teams of a launch, whole crews, which share the tiles of the weight evenly.
+
+    Of a streamed launch they are its clusters.
+    """
+    if tile.is_streamed:
+        return max(1, min(problem.num_tiles, _resident_clusters(tile, num_sms)))
     crews = -(-problem.num_tiles // problem.share // tile.crew)
     return tile.crew * max(1, min(crews, _resident_clusters(tile, num_sms)))
 
@@ -184,8 +194,10 @@ def most_tiles(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
 
 
 def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
-    """Return the dynamic shared memory of a block, as skinny_team.cuh lays it out."""
+    """Return the dynamic shared memory of a block, as its source lays it out."""
     slices, longest, share = tile.team_warps, problem.longest_slice, problem.share
+    if tile.is_streamed:
+        return streamed_bytes(tile.crew, tile.tiles, tile.stages, tile.splits, problem.row_blocks)
     barriers = _aligned(8 * (tile.crew * TEAM_BARRIERS + tile.workers * tile.stages + slices))
     rows = _aligned(2 * slices * problem.row_blocks * BLOCK_ROWS * 4)
     held = most_tiles(tile, problem, num_sms) // share
@@ -235,6 +247,16 @@ def fits(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int, max_shared_byte
     possible = tile.splits in CLUSTERS and tile.stages >= 2 and tile.crew >= 1
     if torn or not possible:
         return False
+    if tile.is_streamed:
+        held = most_tiles(tile, problem, num_sms)
+        served = problem.format == "nvfp4" and problem.row_blocks > 2 and not problem.paired
+        served = served and problem.num_steps >= SLICES  # no slice is empty
+        return (
+            served
+            and held <= tile.tiles <= GROUP_TILES * tile.crew
+            and tile.crew <= MOST_GROUPS
+            and shared_bytes(tile, problem, num_sms) <= max_shared_bytes
+        )
     if not 0 <= tile.finishers <= tile.crew or tile.warps > MOST_WARPS:
         return False
     if tile.finishers == 0 and most_tiles(tile, problem, num_sms) > tile.tiles:

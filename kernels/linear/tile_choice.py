@@ -8,7 +8,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from kernels.common.shared_memory import MAX_SHARED_BYTES
+from kernels.linear.streamed import GROUP_TILES
 from kernels.linear.tile import (
+    CLUSTERS,
     ROW_CLASSES,
     SkinnyProblem,
     SkinnyTile,
@@ -44,6 +46,15 @@ SWEPT = (
     (8, (4, 8, 10, 11, 12, 16, 20, 22)),
 )  # fmt: skip
 """Splits, and the crews that are worth timing with them: mostly 8 to 24 warps that multiply."""
+
+
+HAS_WGMMA = 9
+"""The first number of the compute capability that has wgmma; others have not."""
+
+
+DEPTHS = (3, 4, 5, 6, 8, 10)
+"""Steps that the ring of a streamed launch may hold: more ask for so much at the start that the
+activations wait behind it."""
 
 
 def defaults(
@@ -125,6 +136,8 @@ def candidates(problem: SkinnyProblem, capability: tuple[int, int]) -> tuple[Ski
     """
     hopper = is_hopper(capability)
     good = _worth_timing(problem, hopper)
+    if capability[0] == HAS_WGMMA:
+        good += _streamed(problem)
     if problem.rows > ROW_CLASSES[1]:
         narrow = _worth_timing(replace(problem, rows=ROW_CLASSES[1]), hopper)
         good += [replace(tile, most_rows=ROW_CLASSES[1]) for tile in narrow]
@@ -216,6 +229,22 @@ def _worth_timing(problem: SkinnyProblem, hopper: bool) -> list[SkinnyTile]:
     ]
     most = max((_busy(tile, problem, num_sms) for tile in found), default=0.0)
     return [tile for tile in found if _busy(tile, problem, num_sms) >= 0.8 * most]
+
+
+def _streamed(problem: SkinnyProblem) -> list[SkinnyTile]:
+    """List launches past which activations stream: what a block holds follows from its cluster."""
+    num_sms, limit = nominal_gpu(hopper=True)
+    found = list[SkinnyTile]()
+    for splits in CLUSTERS:
+        tile = SkinnyTile(splits, 1, 1, 2, "streamed", 0)
+        held = most_tiles(tile, problem, num_sms)
+        tile = replace(tile, crew=-(-held // GROUP_TILES), tiles=held)
+        found += [
+            one
+            for stages in DEPTHS
+            if fits(one := replace(tile, stages=stages), problem, num_sms, limit)
+        ]
+    return found
 
 
 def _with_finishers(tile: SkinnyTile, problem: SkinnyProblem, hopper: bool) -> SkinnyTile:

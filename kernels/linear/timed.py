@@ -1,11 +1,11 @@
 """List a model's matrix products as problems to time, with their bars."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import torch
 
-from kernels.common.operands import STEP, Operands, new_operands, operands_of
+from kernels.common.operands import ORDERS, STEP, Operands, new_operands, operands_of
 from kernels.common.peers import Peer, humming_product, library_product
 from kernels.common.problem import Bar, ModelSizes, Problem, Tile
 from kernels.common.round import MAX_ROWS
@@ -137,13 +137,14 @@ def _make_calls(
     weights = [random_weight(N, K, name, device, spread=spread) for _ in range(num_copies)]
     assert num_bytes(weights[0]) == weight_bytes(N, K, name)
     order = None if logits else order_of(weights[0])
-    operands = None if order is None else operands_of(x, order)
+    orders = [one for one in ORDERS if order is not None and one // 2 == order // 2]
+    operands = {order: operands_of(x, order) for order in orders}
     return [partial(_call, x, operands, weight, out) for weight in weights]
 
 
 def _call(
     x: torch.Tensor,
-    operands: Operands | None,
+    operands: Mapping[int, Operands],
     weight: Weight,
     out: torch.Tensor,
     tile: SkinnyTile | None,
@@ -152,8 +153,8 @@ def _call(
 
     Those of a mixer's outputs come as operands in the delta layers, three of four.
     """
-    tiles = all_rows(tile, x.shape[0])
-    skinny_linear(x, weight, tiles=tiles, overlap=x.is_cuda, operands=operands, out=out)
+    tiles, ready = all_rows(tile, x.shape[0]), operands.get(order_of(weight, tile) or 0)
+    skinny_linear(x, weight, tiles=tiles, overlap=x.is_cuda, operands=ready, out=out)
 
 
 def _make_pair_calls(

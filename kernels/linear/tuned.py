@@ -88,7 +88,7 @@ def launched(problem: Problem, tile: SkinnyTile) -> Iterator[Variant]:
                 SILU_PAIR if paired else STORE,
                 fp32_out=is_timed and logits,
                 overlap=is_timed,
-                prepared=is_timed and reads and tile.source == "shared",
+                prepared=is_timed and reads and tile.source != "global",
             )
 
 

@@ -112,7 +112,12 @@ __device__ __forceinline__ void write_operands(const NextOperands& to, __half* p
     reinterpret_cast<__half2&>(halves.pair[i]) = __floats2half2_rn(low(x.pair[i]), high(x.pair[i]));
     most = __vmaxu2(most, reinterpret_cast<const unsigned&>(x.pair[i]) & 0x7fff7fffu);
   }
-  store(place, halves);
+  if (to.pair == 2) {
+    store(place, halves);
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) *reinterpret_cast<__nv_bfloat162*>(place + i * to.pair) = halves.pair[i];
+  }
   tell_largest(to, row, input, max(most & 0xffffu, most >> 16));
 }
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernels.common.operands import ORDERS, Operands, new_operands, operands_of
+from kernels.common.operands import APART, Operands, new_operands, operands_of
 from kernels.common.operands_law import wrong_operands
 from kernels.linear.formats import CHUNK_INPUTS
 from kernels.linear.model import instructions
@@ -17,7 +17,7 @@ def rows_of(num_rows: int, width: int) -> torch.Tensor:
     return torch.randn((num_rows, width), generator=torch.Generator().manual_seed(1)).bfloat16()
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", FORMAT_OF)
 def test_a_lanes_vectors_are_the_inputs_that_its_instructions_multiply(order):
     rows = rows_of(16, 384)
     image = operands_of(rows, order).image
@@ -29,6 +29,14 @@ def test_a_lanes_vectors_are_the_inputs_that_its_instructions_multiply(order):
             for row, step in ((0, 0), (5, 1), (13, 2)):
                 want = rows[row, 128 * step + inputs].half()
                 assert torch.equal(image[row // 8, step, vector, row % 8 * 4 + t], want)
+
+
+def test_matrices_are_a_lanes_pairs_of_all_rows_and_lanes():
+    rows = rows_of(24, 384)
+    vectors = operands_of(rows, 32).image.view(3, 3, 4, 8, 4, 4, 2)  # row, lane, pair
+    matrices = operands_of(rows, 32 + APART).image.view(3, 3, 4, 4, 8, 4, 2)  # pair, row, lane
+    for pair in range(4):
+        assert torch.equal(matrices[:, :, :, pair], vectors[..., pair, :])
 
 
 def test_magnitudes_are_those_of_8_inputs_of_a_row():

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional
 
 from kernels.common.compile import Binary
-from kernels.common.operands import ORDERS
+from kernels.common.operands import APART, ORDERS
 from kernels.linear.silu_mul import LANES, NUM_WARPS, silu_mul
 from kernels.linear.silu_mul_kernel import silu_mul_kernel
 from tests.kernels.compiling import assert_fits, compile_launch
@@ -39,7 +39,14 @@ def test_it_compiles_without_spills(width, overlap, capability):
     assert any(name.startswith("LDG.E.128") for name in binary.mnemonics())
 
 
-@pytest.mark.parametrize("order", ORDERS)
+def test_operands_whose_pairs_lie_apart_are_written_pair_by_pair():
+    binary = compiled(17408, True, 32 + APART, 90)
+    assert_fits(binary)
+    stores = {name for name in binary.mnemonics() if name.startswith("STG")}
+    assert stores == {"STG.E.128", "STG.E", "STG.E.U16"}
+
+
+@pytest.mark.parametrize("order", [order for order in ORDERS if not order % 2])
 def test_operands_are_written_sixteen_bytes_an_instruction(order):
     binary = compiled(17408, True, order, 90)
     assert_fits(binary)

@@ -12,7 +12,6 @@ from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.linear import skinny_launch, tile_choice
 from kernels.linear.tile import (
     SLICES,
-    SOURCES,
     SkinnyProblem,
     SkinnyTile,
     SkinnyTiles,
@@ -52,12 +51,18 @@ def closing(expression: str) -> int:
     return -1
 
 
-def constants(chosen: dict[str, int]) -> dict[str, int]:
-    """Evaluate the constants of skinny_problem.cuh for a set of macros."""
+STREAMED_SOURCES = ("skinny_problem.cuh", "skinny_wgmma.cuh", "skinny_streamed.cu")
+
+
+def constants(
+    chosen: dict[str, int], sources: tuple[str, ...] = ("skinny_problem.cuh",)
+) -> dict[str, int]:
+    """Evaluate the constants of some sources for a set of macros."""
     names: dict[str, Any] = {"NVFP4": 0, "FP8_BLOCK": 1, "E4M3_ROW": 2, "BF16": 3, "STORE": 0,
                              "ADD_RESIDUAL": 1, "SILU_PAIR": 2, "SHARED": 0, "GLOBAL": 1,
-                             "true": 1, "aligned": aligned, "PREPARED": 0, **chosen}  # fmt: skip
-    text = (FOLDER / "skinny_problem.cuh").read_text()
+                             "STREAMED": 2, "true": 1, "aligned": aligned, "PREPARED": 0,
+                             **chosen}  # fmt: skip
+    text = "".join((FOLDER / one).read_text() for one in sources)
     pattern = re.compile(r"^constexpr (?:int|bool) (\w+) = (.+?);", re.MULTILINE)
     for name, expression in pattern.findall(text):
         names[name] = int(eval(in_python(expression), {}, names))
@@ -96,12 +101,43 @@ def bytes_of_source(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> i
 def test_shared_bytes_are_what_the_source_lays_out(name, paired):
     tiles = [SkinnyTile(splits, crew, wide, stages, source, finishers)
              for splits, crew, wide, stages, source, finishers in
-             product((1, 2, 8), (1, 3), (2, 4), (3,), SOURCES, (0, 1))]  # fmt: skip
+             product((1, 2, 8), (1, 3), (2, 4), (3,), ("shared", "global"), (0, 1))]  # fmt: skip
     for N, Kp in ((34816, 5120), (1024, 5120), (96, 17408)):
         for rows in (1, 9, 24, 32):
             problem = SkinnyProblem(N, Kp, name, rows, paired)
             for tile in tiles:
                 assert shared_bytes(tile, problem, 132) == bytes_of_source(tile, problem, 132)
+
+
+def streamed_bytes_of_source(tile: SkinnyTile, problem: SkinnyProblem) -> int:
+    """Evaluate where skinny_streamed.cu puts the end of its ring."""
+    chosen = {**macros(tile, problem), "EPILOGUE": 0}
+    names = constants(chosen, STREAMED_SOURCES)
+    text = (FOLDER / "skinny_streamed.cu").read_text()
+
+    def value_of(pattern: str) -> int:
+        (expression,) = re.findall(pattern, text)
+        return int(eval(in_python(expression), {}, names))
+
+    scales = names["RING_BARRIERS"] + 4 * value_of(r"return unscale\(\) \+ (.+?);")
+    kept = scales + 4 * value_of(r"char\*>\(scales\(\) \+ (.+?)\);")
+    kept += names["MULTIPLIERS"] * names["LEVELS"] * names["KEPT_BYTES"] + names["SENT_BYTES"]
+    return kept + names["STAGES"] * names["SLOT_BYTES"]
+
+
+@pytest.mark.parametrize("rows", [17, 32])
+def test_a_streamed_block_holds_what_the_source_lays_out(rows):
+    for N, Kp in ((34816, 5120), (1024, 5120), (96, 17408)):
+        problem = SkinnyProblem(N, Kp, "nvfp4", rows)
+        for splits, crew, wide, stages in product((1, 2, 4, 8), (1, 5), (3, 17), (2, 5)):
+            tile = SkinnyTile(splits, crew, wide, stages, "streamed", 0)
+            assert shared_bytes(tile, problem, 132) == streamed_bytes_of_source(tile, problem)
+            assert (
+                tile.warps
+                == constants({**macros(tile, problem), "EPILOGUE": 0}, STREAMED_SOURCES)[
+                    "ALL_WARPS"
+                ]
+            )
 
 
 @pytest.mark.parametrize("name", FORMATS)

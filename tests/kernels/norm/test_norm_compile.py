@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernels.common.compile import Binary
-from kernels.common.operands import ORDERS
+from kernels.common.operands import APART, ORDERS
 from kernels.norm import NormTile, kernel, tile
 from tests.kernels.compiling import assert_fits, assert_ieee, bases, compile_launch
 
@@ -74,7 +74,10 @@ def test_hidden_rows_move_sixteen_bytes_an_instruction(op, capability):
     assert moves == {"LDG.E.128", "STG.E.128"}
 
 
-@pytest.mark.parametrize("order", ORDERS)
+SIDE_BY_SIDE = [order for order in ORDERS if not order % 2]
+
+
+@pytest.mark.parametrize("order", SIDE_BY_SIDE)
 @pytest.mark.parametrize(("op", "width"), [("add_rms_norm", 5120), ("rms_norm", 768)])
 def test_operands_are_written_sixteen_bytes_an_instruction_too(op, width, order):
     binary = compiled(op, width, tile.default(width), 90, order=order)
@@ -87,6 +90,14 @@ def test_operands_are_written_sixteen_bytes_an_instruction_too(op, width, order)
     # nothing goes from thread to thread for it but the magnitude of a neighbour
     assert binary.shared_bytes == alone.shared_bytes
     assert bases(binary.mnemonics())["BAR"] == bases(alone.mnemonics())["BAR"]
+
+
+@pytest.mark.parametrize(("op", "width"), [("add_rms_norm", 5120), ("rms_norm", 768)])
+def test_operands_whose_pairs_lie_apart_are_written_pair_by_pair(op, width):
+    binary = compiled(op, width, tile.default(width), 90, order=32 + APART)
+    assert_fits(binary)
+    stores = {name for name in binary.mnemonics() if name.startswith("STG")}
+    assert stores == {"STG.E.128", "STG.E", "STG.E.U16"}
 
 
 @pytest.mark.parametrize("order", ORDERS)

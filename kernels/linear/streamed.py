@@ -1,0 +1,56 @@
+"""Count what a block of skinny_streamed.cu holds. Pure Python.
+
+Such a block has all its outputs in registers from the first step of K to the last, and activations
+stream past beside the weights.
+"""
+
+from kernels.linear.formats import TILE_ROWS
+
+GROUP_TILES = 4
+"""Tiles of a warpgroup, one a warp: the 64 outputs of a wgmma instruction."""
+
+MOST_GROUPS = 6
+"""Warpgroups that multiply, of a block. With six, registers are so few that the compiler lets each
+instruction wait for the one before; they are as fast where a block has one slice of K."""
+
+BRINGERS = 4
+"""Warps that bring activations, 8 rows each."""
+
+SLICES = 8
+"""Parts of K, whose sums are added as a binary tree of neighbours."""
+
+LEVELS = {1: 2, 2: 1, 4: 0, 8: 0}
+"""Sums of the tree over slices that wait in shared memory, by blocks that share K; one more waits
+in registers."""
+
+TILE_STEP_BYTES = 1152
+"""NVFP4 codes and scales of one tile and step."""
+
+STEP_X_BYTES = 2048
+"""Activations of 8 rows and one step."""
+
+SUMS_BYTES = 512
+"""The fp32 sums of one tile and 8 rows."""
+
+
+def streamed_bytes(groups: int, tiles: int, stages: int, splits: int, row_blocks: int) -> int:
+    """Return the dynamic shared memory of a block.
+
+    Args:
+        groups: warpgroups that multiply.
+        tiles: of a block.
+        stages: steps that the ring holds.
+        splits: blocks that share K.
+        row_blocks: of 8 activation rows.
+    """
+    barriers = _aligned(8 * (2 * stages + 1 + BRINGERS))
+    factors = SLICES // splits * 32 * 4
+    scales = _aligned(tiles * TILE_ROWS * 4)
+    kept = GROUP_TILES * groups * LEVELS[splits] * row_blocks * SUMS_BYTES
+    sent = 0 if splits == 1 else -(-tiles * row_blocks // splits) * splits * SUMS_BYTES
+    slot = tiles * TILE_STEP_BYTES + row_blocks * STEP_X_BYTES
+    return barriers + factors + scales + kept + sent + stages * slot
+
+
+def _aligned(num_bytes: int) -> int:
+    return -(-num_bytes // 128) * 128
