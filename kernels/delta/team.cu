@@ -5,6 +5,7 @@
 // the output, the head's norm, the gate. They use what the walk leaves of the schedulers, so that little
 // is left to do when it ends. The blocks of a head are a cluster. The sums have the order of walk.cu and
 // walk_gate.cuh: the bits are theirs.
+#include "../common/launch_order.cuh"
 #include "team_finish.cuh"
 #include "team_walk.cuh"
 

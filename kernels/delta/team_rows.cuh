@@ -49,7 +49,10 @@ __device__ __forceinline__ void arrive_as_warp(Barrier& barrier, int lane) {
 }
 
 __device__ __forceinline__ void wait_at(Barrier& barrier) {
-  wait(shared_address(&barrier), 0);
+  asm volatile(
+      "{\n .reg .pred done;\n"
+      "again:\n mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n @!done bra again;\n}"
+      ::"r"(shared_address(&barrier)) : "memory");
   __syncwarp();
 }
 
