@@ -111,6 +111,7 @@ __device__ __forceinline__ float squares_of(const float (&x)[OWN]) {
 __device__ __forceinline__ void write_operands(const NextOperands& next, const Eight& x, int row, int input) {
   union {
     __half at[OWN];
+    __half2 pair[OWN / 2];
     uint4 all;
   } operands;
   unsigned most = 0;
@@ -120,7 +121,13 @@ __device__ __forceinline__ void write_operands(const NextOperands& next, const E
     operands.at[i] = operand_of(one);
     most = max(most, magnitude(one));
   }
-  *reinterpret_cast<uint4*>(operand_place(next, row, input)) = operands.all;
+  __half* const place = operand_place(next, row, input);
+  if (next.pair == 2) {
+    *reinterpret_cast<uint4*>(place) = operands.all;
+  } else {
+#pragma unroll
+    for (int i = 0; i < OWN / 2; ++i) *reinterpret_cast<__half2*>(place + i * next.pair) = operands.pair[i];
+  }
   tell_largest(next, row, input, most);
 }
 
