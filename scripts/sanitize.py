@@ -170,7 +170,7 @@ def _skinny_calls() -> Iterator[Call]:
 
 def _multiply(x: torch.Tensor, weight: Weight, tile: SkinnyTile, *, overlap: bool) -> None:
     """Multiply rows, and where that is another launch, rows that come as operands."""
-    tiles, order = SkinnyTiles(tile, tile, tile, tile), order_of(weight)
+    tiles, order = SkinnyTiles(tile, tile, tile, tile), order_of(weight, tile)
     operands = None if order is None or tile.source == "global" else operands_of(x, order)
     for _ in range(2 if overlap else 1):  # the second before the first has ended
         skinny_linear(x, weight, tiles=tiles, overlap=overlap)

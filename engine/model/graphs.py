@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from engine.graph_classes import MAX_LATER_GRAPHS
-from kernels.common.capture import CAPTURE_LOCK
+from kernels.common.capture import undisturbed
 
 
 class GraphCache:
@@ -92,7 +92,7 @@ class GraphCache:
     def _capture(self, launch: Callable[[], None]) -> Any:  # noqa: ANN401  torch's graph has no type
         graph = torch.cuda.CUDAGraph()
         with (
-            CAPTURE_LOCK,
+            undisturbed(),
             torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"),
         ):
             launch()

@@ -89,7 +89,7 @@ __device__ __forceinline__ void walk(Shared& shared, Values* kept, const WalkedR
   const int pending_row = p.record.pending_rows[lane], save = p.saves[lane], restore = p.restores[lane];
   Tile s;
   load_tile(s, p.state, at);
-  __syncthreads();
+  meet_block();
   if (pending > 0) {
     const int other = MAX_ROWS - parity * MAX_ROWS;
     const float decays = lane < pending ? p.record.decay[(other + pending_row) * p.value_heads + at.head] : 0.0f;
@@ -159,7 +159,7 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + FINISHERS), 1) delta_
   }
   if constexpr (CLUSTERED) arrive_at_cluster();
   if (warp >= WARPS) {
-    __syncthreads();
+    meet_block();
     finish(shared, rows, p, {head, head / (p.value_heads / p.key_heads), first, warp - WARPS}, lane);
   } else {
     const Place at = place_of(blockIdx.x * WARPS + warp, lane, p.value_heads / p.key_heads);

@@ -33,6 +33,11 @@ enum Came { PENDING, FIRST, REST, COPIES };
 
 using Barrier = unsigned long long;
 
+// All warps of a block, each kind at a place of its own in the code, where __syncthreads may not stand.
+__device__ __forceinline__ void meet_block() {
+  asm volatile("barrier.sync 0, %0;" :: "n"(32 * (WARPS + FINISHERS)) : "memory");
+}
+
 __device__ __forceinline__ void set_up_barrier(Barrier& barrier, int arrivals) {
   set_up_barrier(shared_address(&barrier), arrivals);
 }

@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   const Block block(p, shared);
   if (index >= WORKERS) {
     if constexpr (SPLITS > 1) arrive_at_cluster();
-    __syncthreads();
+    meet_block();
     if constexpr (OVERLAP) wait_for_predecessor();
     if constexpr (SPLITS > 1) wait_for_cluster();
     if constexpr (FINISHERS > 0) finish_groups(p, block, index - WORKERS, lane);
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   if (member == 0) {
     for (int i = lane; i < ROW_BLOCKS * 8; i += 32) block.largest(warp)[i] = 0;
   }
-  __syncthreads();
+  meet_block();
   if constexpr (OVERLAP) wait_for_predecessor();
 
   // What undoes a row's factor waits in shared memory until the row's sums are stored.

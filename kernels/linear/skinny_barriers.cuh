@@ -5,6 +5,11 @@
 #include "../common/launch_order.cuh"
 #include "skinny_problem.cuh"
 
+// All warps of a block, each kind at a place of its own in the code, where __syncthreads may not stand.
+__device__ __forceinline__ void meet_block() {
+  asm volatile("barrier.sync 0, %0;" :: "n"(THREADS) : "memory");
+}
+
 // The warps of a block that multiply.
 __device__ __forceinline__ void meet_workers() {
   asm volatile("bar.sync 1, %0;" :: "n"(WORKERS * 32) : "memory");

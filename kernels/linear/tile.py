@@ -147,7 +147,7 @@ class SkinnyTiles:
         upto_8: for 1 to 8 rows.
         upto_16: for 9 to 16.
         upto_32: for 25 to 32; None where two launches of at most 16 rows are faster.
-        upto_24: for 17 to 24; None where `upto_32` or two launches are faster.
+        upto_24: for 17 to 24, likewise: what fits the rows of one class may not fit another's.
     """
 
     upto_8: SkinnyTile
@@ -155,15 +155,11 @@ class SkinnyTiles:
     upto_32: SkinnyTile | None = None
     upto_24: SkinnyTile | None = None
 
-    def _by_class(self) -> tuple[tuple[int, SkinnyTile], ...]:
-        """Return the classes that have a tile, by the most rows that each serves."""
-        tiles = (self.upto_8, self.upto_16, self.upto_24, self.upto_32)
-        pairs = zip(ROW_CLASSES, tiles, strict=True)
-        return tuple((rows, tile) for rows, tile in pairs if tile is not None)
-
     def serving(self, rows: int) -> SkinnyTile | None:
         """Return the tile of a launch of so many rows; None where they take two launches."""
-        tile = next((tile for most, tile in self._by_class() if rows <= most), None)
+        tiles = (self.upto_8, self.upto_16, self.upto_24, self.upto_32)
+        by_class = zip(ROW_CLASSES, tiles, strict=True)
+        tile = next((tile for most, tile in by_class if rows <= most), None)
         return tile if tile is not None and rows <= tile.most_rows else None
 
     def launches(self, rows: int) -> tuple[tuple[int, SkinnyTile], ...]:

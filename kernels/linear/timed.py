@@ -191,4 +191,5 @@ def all_rows(tile: SkinnyTile | None, rows: int) -> SkinnyTiles | None:
     """Let one tile serve a call: two launches of at most 16 rows where it serves no more."""
     if tile is None:
         return None
-    return SkinnyTiles(tile, tile, tile if rows <= tile.most_rows else None)
+    wide = tile if rows <= tile.most_rows else None
+    return SkinnyTiles(tile, tile, wide, wide)

@@ -7,6 +7,7 @@ PYTHONPATH=. python tests/kernels/linear/operands_device_faults.py
 
 import sys
 
+from kernels.common import nvrtc
 from kernels.linear import launch_laws, skinny_launch
 from kernels.linear.launch_laws import LAUNCH_LAWS
 from tests.kernels.device_faults import Fault, try_all
@@ -31,7 +32,8 @@ FAULTS: list[Fault] = [
 
 def plant(source: str) -> None:
     """Have the next launches run another source."""
-    skinny_launch._source = lambda: source
+    planted = {skinny_launch.SOURCE: source}
+    skinny_launch._source = lambda path: planted.get(path) or nvrtc.read_source(path)
     skinny_launch._loaded.clear()
     skinny_launch._plan.cache_clear()
 
