@@ -315,6 +315,27 @@ def test_auto_runs_ahead_where_it_does_not_draft_and_changes_no_bit(
     assert num_ahead > 10 if table is DEAR_ROWS else num_ahead < len(got.rounds)
 
 
+def test_a_round_that_was_captured_teaches_no_price(model, tmp_path, monkeypatch):
+    wait, flags, taught = RowsRound.wait, [], []
+
+    def waited(launched, commit):
+        flags.append(len(flags) % 3 == 1)
+        return replace(wait(launched, commit), was_captured=flags[-1])
+
+    monkeypatch.setattr(RowsRound, "wait", waited)
+    prices = Prices(CHEAP_ROWS)
+    monkeypatch.setattr(prices, "observe", lambda rows, *_, **__: taught.append(rows))
+    engine = local_engine(
+        model, write_text_files(tmp_path), verifier=RowsVerifier(model), max_context_tokens=512,
+        routing=Routing(prices, max_steps=7),
+    )  # fmt: skip
+    request = requested(sampling=SAMPLINGS["greedy"], max_tokens=24, drafter="auto")
+    rounds = run(engine, request)[-1].record.rounds
+    told = zip(rounds, flags, strict=True)
+    assert taught == [one.rows for one, captured in told if one.index and not captured]
+    assert len(taught) > 3
+
+
 @pytest.mark.parametrize("drafter", ["off", "replay"])
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_a_forced_token_ends_what_ran_ahead(open_engine, drafter, sampling):
