@@ -329,11 +329,11 @@ def test_a_round_that_was_captured_teaches_no_price(model, tmp_path, monkeypatch
         model, write_text_files(tmp_path), verifier=RowsVerifier(model), max_context_tokens=512,
         routing=Routing(prices, max_steps=7),
     )  # fmt: skip
-    request = requested(sampling=SAMPLINGS["greedy"], max_tokens=24, drafter="auto")
+    request = requested(sampling=SAMPLINGS["greedy"], max_tokens=64, drafter="auto")
     rounds = run(engine, request)[-1].record.rounds
     told = zip(rounds, flags, strict=True)
     assert taught == [one.rows for one, captured in told if one.index and not captured]
-    assert len(taught) > 3
+    assert len(taught) > 1
 
 
 @pytest.mark.parametrize("drafter", ["off", "replay"])
