@@ -137,12 +137,17 @@ class CudaKernel:
             raise RuntimeError(f"launch of {shape} failed: {launched[0].name}")
 
     def allow_shared(self, num_bytes: int) -> None:
-        """Raise the kernel's limit of dynamic shared memory where a launch needs more."""
-        if num_bytes > self._shared_bytes:
-            attribute = self._driver.CUfunction_attribute
-            limit = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            self._done(self._driver.cuFuncSetAttribute(self._function, limit, num_bytes))
-            self._shared_bytes = num_bytes
+        """Raise the kernel's limit of dynamic shared memory where a launch needs more.
+
+        Threads raise it one at a time: a lower limit that came behind a higher one would stay, and
+        a shape that is known asks no more.
+        """
+        with self._lock:
+            if num_bytes > self._shared_bytes:
+                attribute = self._driver.CUfunction_attribute
+                limit = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                self._done(self._driver.cuFuncSetAttribute(self._function, limit, num_bytes))
+                self._shared_bytes = num_bytes
 
     def _config(self, shape: Launch) -> Any:  # noqa: ANN401  the bindings carry no types
         driver = self._driver

@@ -25,7 +25,7 @@ class OutputGate:
 
     Attributes:
         z: bf16 [T, H, E], heads contiguous, any row stride of whole 16 bytes.
-        weight: bf16 or fp32 [E], contiguous.
+        weight: bf16 or fp32 [E], contiguous, on a GPU 16 bytes aligned.
         eps: added to the mean square.
         operands: of rows of H E inputs, E a multiple of 128: written with the result as the product
             behind takes it; None where it does not.
@@ -88,4 +88,9 @@ def expect_gate(axes: Axes, name: str, gate: OutputGate, q: torch.Tensor) -> Non
             f"gate.weight be contiguous; got strides {list(z.stride())} from {z.data_ptr():#x} and "
             f"{list(gate.weight.stride())}; pass the part z of the fused product, and "
             f"{VALUE_STRIDE} values at least a head"
+        )
+    if gate.weight.is_cuda and gate.weight.data_ptr() % 16:
+        raise ValueError(
+            f"{name}: gate.weight lies at {gate.weight.data_ptr():#x}, where 16-byte loads cannot "
+            "read it; pass a copy of it"
         )

@@ -1,5 +1,7 @@
 """A kernel asks for shared memory only where a launch needs more than it has anyway."""
 
+import threading
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -50,3 +52,26 @@ def test_leave_is_asked_for_more_than_48_kib_of_static_and_dynamic_together(
     for _ in range(2):
         kernel.allow_shared(dynamic)
     assert allowed == ([("f", "dynamic", dynamic)] if asked else [])
+
+
+def test_of_two_threads_that_ask_at_one_time_the_higher_limit_stays(monkeypatch):
+    allowed, has_asked = [], threading.Event()
+    driver = driver_of(0, allowed)
+    allow = driver.cuFuncSetAttribute
+
+    def allow_slowly(function, attribute, num_bytes):
+        if num_bytes == 60 << 10:
+            has_asked.set()
+            time.sleep(0.05)  # a thread that does not wait its turn is answered first
+        return allow(function, attribute, num_bytes)
+
+    driver.cuFuncSetAttribute = allow_slowly
+    monkeypatch.setattr(cuda_kernel, "import_module", lambda name: driver)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: None)
+    kernel = CudaKernel(b"", "f")
+    low = threading.Thread(target=kernel.allow_shared, args=(60 << 10,))
+    low.start()
+    assert has_asked.wait(5)
+    kernel.allow_shared(100 << 10)
+    low.join()
+    assert allowed[-1] == ("f", "dynamic", 100 << 10)
