@@ -22,8 +22,9 @@ MAX_STEPS = 7
 RECENT = 15
 """Rounds whose median counts."""
 
-DOUBT = 2
-"""Measured rounds of a class that change nothing yet: the first one may have captured its graph."""
+DOUBT = 1
+"""Measured rounds of a class that change nothing yet: of two the faster one is believed, and the
+machine may have been busy in the other. Rounds that captured their graph are not among them."""
 
 
 class Prices:

@@ -62,6 +62,7 @@ class RowsRound:
         room: tokens that the turn could still commit before it.
         clock: of the round.
         notice: what a person should know of its launch; mostly empty.
+        was_captured: its launches came for the first time and were captured.
 
     Args:
         course: of the turn.
@@ -79,6 +80,7 @@ class RowsRound:
         self.room = room
         self.clock = clock
         self.notice = ""
+        self.was_captured = False
         self._taps = taps
         self._is_taken_in = self._has_ended = False
         self._result: list[int] = []
@@ -135,7 +137,7 @@ class RowsRound:
         logits = self._rows.logits
         return Verified(
             self._rows.hidden[: len(path)], chosen, num_tested, num_agreed,
-            logits[: len(path)] if logits is not None else None, self.notice,
+            logits[: len(path)] if logits is not None else None, self.notice, self.was_captured,
         )  # fmt: skip
 
     def drop(self) -> None:

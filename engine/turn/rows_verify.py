@@ -190,6 +190,7 @@ class RowsVerifier:
     ) -> RowsRound:
         launched.clock.enter("verify")
         launch = partial(self._launch, state, shape, way)
+        launched.was_captured = self._graphs.lacks((shape, way))
         self._graphs.run((shape, way), launch, f"a round of {shape.num_rows} rows", lasts=lasts)
         launched.clock.enter("accept")
         page = next(self._pages)

@@ -203,7 +203,7 @@ class Turn:
             self._answer.keep(verified.logits)
         record = self._log.add(one, context_tokens)
         # the first one pays for the prompt: to index it, and for its rows that wait for a head
-        if self._routing is not None and record.index:
+        if self._routing is not None and record.index and not verified.was_captured:
             self._routing.prices.observe(
                 record.rows, context_tokens, one.draft.num_steps, record.ms,
                 branches=record.shape == "tree", with_block=one.draft.with_block,

@@ -48,6 +48,7 @@ class Verified:
         accepted: draft tokens that it agreed with.
         logits: fp32 [n, V] that the tokens were chosen from, where they are kept.
         notice: what a person should know of the round; mostly empty.
+        was_captured: its launches came for the first time and were captured: its time is no price.
     """
 
     hidden: torch.Tensor
@@ -56,6 +57,7 @@ class Verified:
     accepted: int
     logits: torch.Tensor | None = None
     notice: str = ""
+    was_captured: bool = False
 
 
 class Launched(Protocol):

@@ -7,6 +7,7 @@
 #include <cuda_bf16.h>
 #include <math_constants.h>
 
+#include "../common/launch_order.cuh"
 #include "../common/operands.cuh"
 #include "chunks.cuh"
 #include "partials.cuh"
@@ -80,8 +81,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine
   const long long step = static_cast<long long>(p.rows) * p.heads;
 
   if constexpr (OVERLAP) {
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    let_successor_start();
+    await_predecessor();
   }
   // All loads that need no other's result go out together; what lies beyond the row is not used.
   const float* const mine = p.sums + blockIdx.x * static_cast<long long>(D) + quad * 4;

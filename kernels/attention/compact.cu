@@ -4,6 +4,8 @@
 // what it moves. KV_BYTES is the size of a number. Rows ascend and rows[j] >= j, so slot `to` is never one that is still to be read
 // once the loads of its batch are done.
 
+#include "../common/launch_order.cuh"
+
 constexpr int MAX_ROWS = 32, AHEAD = 8, LANES = 32;  // a slot is 256 numbers
 
 template <int BYTES>
@@ -30,8 +32,8 @@ extern "C" __global__ void __launch_bounds__(32) compact(const __grid_constant__
   const int lane = threadIdx.x, kind = blockIdx.x & 1;
   const int group = blockIdx.x / 2 % p.groups, layer = blockIdx.x / 2 / p.groups;
   if constexpr (OVERLAP) {
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    let_successor_start();
+    await_predecessor();
   }
   const int num = *p.num, first = *p.start - (p.advanced ? num : 0);
   const int row = lane < num ? p.rows[lane] : lane;

@@ -60,7 +60,7 @@ __device__ __forceinline__ bool fetch_paths(const Problem& p, const Rows& rows, 
 // Make the barriers of all rings; by all threads of a block.
 __device__ __forceinline__ void set_up_rings(unsigned shared) {
   if (threadIdx.x < STREAMS) ring_of(shared, threadIdx.x).set_up();
-  if (threadIdx.x < 32) asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  if (threadIdx.x < 32) show_barriers();
   __syncthreads();
 }
 
@@ -70,7 +70,7 @@ __device__ __forceinline__ bool begin(const Problem& p, const Rows& rows, unsign
   Work& work = *reinterpret_cast<Work*>(shared + WORK_AT);
   static_assert(sizeof(Work) <= 32);
   if (threadIdx.x == 0) work = work_of(p);
-  if constexpr (OVERLAP) wait_for_predecessor();
+  if constexpr (OVERLAP) await_predecessor();
   fetch_queries(p, rows, shared_address(shared) + Q_AT);
   const int depth = depth_of(p, rows, threadIdx.x & 31);
   const bool in_order = fetch_paths(p, rows, shared + PATHS_AT);

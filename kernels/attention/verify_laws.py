@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -20,6 +21,7 @@ from kernels.attention.verify_problems import (
     verify_case,
 )
 from kernels.attention.verify_tile import VerifyTile, default, row_groups
+from kernels.common.ahead import call_ahead
 from kernels.common.capture import capture
 from kernels.common.case import Case, Tensors
 from kernels.common.compare import different_bits
@@ -118,9 +120,10 @@ def _tile_changes_bits(device: str, *, coded: bool) -> str | None:
         expected = _called(inputs)
         share = case.sizes["H"] // case.sizes["G"]
         parts = row_groups(case.sizes["T"], share, capability, 4096)
-        for tile in _others(default(parts.rows, share, capability, 4096, inputs["keys"].itemsize)):
-            if not tile.fits(capability):
-                continue
+        usual = default(parts.rows, share, capability, 4096, inputs["keys"].itemsize)
+        tiles = [tile for tile in _others(usual) if tile.fits(capability)]
+        call_ahead(partial(_called, inputs, tile) for tile in tiles)
+        for tile in tiles:
             if fault := different_bits(_called(inputs, tile), expected, ROWS):
                 return f"{case.label} {tile}: {fault}"
     return None

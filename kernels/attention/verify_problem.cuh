@@ -4,6 +4,9 @@
 #include <cuda_bf16.h>
 #include <math_constants.h>
 
+#include "../common/barriers.cuh"
+#include "../common/launch_order.cuh"
+#include "../common/tensor_map.cuh"
 #include "partials.cuh"
 
 // Compile-time choices, by `macros` of verify_tile.py: SHARE (query heads of a KV head), M_TILES (of
@@ -44,11 +47,6 @@ static_assert(!WIDE || (KV_BYTES == 2 && M_TILES % 4 == 0 && TEAM == 1));
 static_assert(UNITS >= FILLS + 1 && STREAMS * UNITS <= 32 && MORE_AT % 16 == 0);
 static_assert(UNDER_WAY > 0 && BEHIND <= UNITS);
 
-// What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
-struct alignas(64) TensorMap {
-  unsigned char bytes[128];
-};
-
 // The store's keys and values, in fills of UNIT slots, and in fills of as many as own rows may have.
 struct Maps {
   const TensorMap &keys, &own_keys, &values, &own_values;
@@ -71,10 +69,6 @@ struct Problem {
   float factor;  // D^-0.5 log2 e
 };
 
-__device__ __forceinline__ unsigned shared_address(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-
 // The same number, of which the compiler does not know it: what follows from it is worked out where it is
 // used, and not kept in registers all along.
 __device__ __forceinline__ int apart(int number) {
@@ -95,14 +89,6 @@ __device__ __forceinline__ bool meet_all(bool mine) {
       : "r"(static_cast<int>(mine)), "n"(WORKERS)
       : "memory");
   return all;
-}
-
-// Let the next kernel of the stream start, and read nothing of the one before until it has ended.
-__device__ __forceinline__ void wait_for_predecessor() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-__device__ __forceinline__ void let_successor_start() {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 __device__ __forceinline__ unsigned two_of(float low, float high) {

@@ -10,13 +10,6 @@
 #include "verify_problem.cuh"
 #include "verify_work.cuh"
 
-__device__ __forceinline__ void wait(unsigned barrier, unsigned phase) {
-  asm volatile(
-      "{\n .reg .pred done;\n"
-      "again:\n mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n @done bra over;\n bra again;\nover:\n}"
-      ::"r"(barrier), "r"(phase) : "memory");
-}
-
 // What is read once leaves the cache before partial results do, which are read again: the policy that
 // createpolicy.fractional.L2::evict_first makes.
 constexpr unsigned long long LEAVE_FIRST = 0x12F0000000000000ull;
@@ -35,8 +28,8 @@ struct Ring {
 
   __device__ __forceinline__ void set_up() const {
     for (int i = 0; i < UNITS; ++i) {
-      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(filled(i)) : "memory");
-      asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(emptied(i)), "n"(CREW) : "memory");
+      set_up_barrier(filled(i), 1);
+      set_up_barrier(emptied(i), CREW);
     }
   }
 
@@ -49,7 +42,7 @@ struct Ring {
   // steps of a product, it was once followed by wrong sums of one warp.
   __device__ __forceinline__ void let_go(int unit, int count, int lane) const {
     __syncwarp();
-    if (lane < count) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(emptied(unit + lane)) : "memory");
+    if (lane < count) arrive(emptied(unit + lane));
   }
 
   // Called by one thread: unit `within` of a chunk. What it holds beyond the rows that are used is
@@ -69,9 +62,7 @@ struct Ring {
     if (IN_MEASURE && unit >= UNDER_WAY && within < chunk.committed())
       wait(filled(unit - UNDER_WAY), (unit - UNDER_WAY) / UNITS & 1);
     if (unit >= UNITS) wait(emptied(unit), (unit / UNITS & 1) ^ 1);
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(filled(unit)),
-                 "r"(own ? own_slots * D * KV_BYTES : UNIT_BYTES)
-                 : "memory");
+    expect_bytes(filled(unit), own ? own_slots * D * KV_BYTES : UNIT_BYTES);
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
         "[%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(place(unit)),
@@ -115,7 +106,7 @@ __device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const M
   ask(false);
   if constexpr (OVERLAP) {
     if (lane == 0) ask_behind(ring, chunk, maps, rows);
-    wait_for_predecessor();
+    await_predecessor();
   }
   ask(true);
   work.last = work.start + __reduce_max_sync(~0u, depth_of(p, rows, lane));

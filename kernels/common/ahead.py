@@ -1,11 +1,12 @@
-"""Run cases once before they are proven, in threads.
+"""Run what is proven once before, in threads.
 
 What a check waits for most is compilation: a launch compiles what it needs, 0.3 to 3 s of one core
 each, and a family has hundreds. Compilers let go of the interpreter: threads do it at one time.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from os import cpu_count
 
@@ -26,18 +27,30 @@ def run_ahead(ops: Mapping[str, Op], cases: Iterable[Case], device: str) -> None
     small = [one for one in cases if one.read_bytes + one.written_bytes <= MOST_BYTES]
     if not small:
         return
-    _run(ops, device, small[0])  # what drivers and compilers set up once is set up by one thread
+    call_ahead(partial(_run, ops, device, one) for one in small)
+
+
+def call_ahead(calls: Iterable[Callable[[], object]]) -> None:
+    """Make calls in threads, the first by itself: what drivers set up once, one thread sets up.
+
+    Results are dropped, and what fails is left to whoever makes the call again.
+    """
+    waiting = iter(calls)
+    if first := next(waiting, None):
+        _call(first)
     with ThreadPoolExecutor(cpu_count()) as pool:
-        list(pool.map(partial(_run, ops, device), small[1:]))
+        list(pool.map(_call, waiting))
+
+
+def _call(call: Callable[[], object]) -> None:
+    with suppress(Exception):
+        call()
 
 
 def _run(ops: Mapping[str, Op], device: str, case: Case) -> None:
     op, num_rows = ops[case.op], case.sizes.get("T", 0)
-    try:
-        inputs = case.draw(SEED, device)
-        run_case(op, case, inputs, device)
-        counts = range(1, num_rows + 1) if num_rows <= MAX_ROWS else (1,)
-        for count in counts if op.rows_alone else ():
-            run_rows(op, case, inputs, device, 0, count)
-    except Exception:  # noqa: BLE001  whatever a kernel trips over, its proof trips over too
-        return
+    inputs = case.draw(SEED, device)
+    run_case(op, case, inputs, device)
+    counts = range(1, num_rows + 1) if num_rows <= MAX_ROWS else (1,)
+    for count in counts if op.rows_alone else ():
+        run_rows(op, case, inputs, device, 0, count)

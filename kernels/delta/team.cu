@@ -5,6 +5,7 @@
 // the output, the head's norm, the gate. They use what the walk leaves of the schedulers, so that little
 // is left to do when it ends. The blocks of a head are a cluster. The sums have the order of walk.cu and
 // walk_gate.cuh: the bits are theirs.
+#include "../common/launch_order.cuh"
 #include "team_finish.cuh"
 #include "team_walk.cuh"
 
@@ -62,7 +63,7 @@ __device__ __forceinline__ void finish(Shared& shared, WalkedRow* rows, const Wa
   const int half = *p.record.parity * MAX_ROWS, pending = *p.record.num_pending, pending_row = p.record.pending_rows[lane];
   fetch_pending(shared.pending, shared.came[PENDING], p.record, MAX_ROWS - half, pending, pending_row, p.key_heads,
                 p.value_heads, share, lane);
-  if (p.overlap) asm volatile("griddepcontrol.wait;" ::: "memory");
+  if (p.overlap) await_predecessor();
   fetch_rows(rows, shared.gates, shared.came, p, half, share, lane);
   const int step = p.value_heads * VALUE_DIM, first = share.head * VALUE_DIM + share.first;
   const Finish to = {p.gate, p.record.u + static_cast<size_t>(half) * step + first, p.out + first, p.rows, step};
@@ -149,14 +150,14 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + FINISHERS), 1) delta_
   const int head = blockIdx.x / BLOCKS, first = blockIdx.x % BLOCKS * BLOCK_COLUMNS;
   Values* const tiles = reinterpret_cast<Values*>(shared_of_block + 1);
   WalkedRow* const rows = reinterpret_cast<WalkedRow*>(tiles + WARPS * p.slots * KEYS * 32);
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  let_successor_start();
   if (warp == WARPS) {
     set_up_told(shared.told, p.rows, lane);
     if (lane < COPIES) set_up_barrier(shared.came[lane], 32 * FINISHERS);
     if (lane < CHUNKS) set_up_barrier(shared.walked[lane], WARPS);
     __syncwarp();
   }
-  if constexpr (CLUSTERED) asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+  if constexpr (CLUSTERED) arrive_at_cluster();
   if (warp >= WARPS) {
     meet_block();
     finish(shared, rows, p, {head, head / (p.value_heads / p.key_heads), first, warp - WARPS}, lane);

@@ -39,10 +39,9 @@ __device__ __forceinline__ void set_up_told(Told& here, int rows, int lane) {
   if constexpr (!CLUSTERED) return;
   if (lane < MAX_ROWS / ABREAST) {
     const unsigned came = shared_address(here.came + lane);
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(came) : "memory");
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"(came), "r"(4 * max(0, min(ABREAST, rows - lane * ABREAST))) : "memory");
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    set_up_barrier(came, 1);
+    expect_bytes(came, 4 * max(0, min(ABREAST, rows - lane * ABREAST)));
+    show_barriers();
   }
 }
 

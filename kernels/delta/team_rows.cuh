@@ -39,7 +39,7 @@ __device__ __forceinline__ void meet_block() {
 }
 
 __device__ __forceinline__ void set_up_barrier(Barrier& barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals) : "memory");
+  set_up_barrier(shared_address(&barrier), arrivals);
 }
 
 // Arrive when all copies that the thread has asked for are there.
@@ -50,8 +50,7 @@ __device__ __forceinline__ void arrive_with_copies(Barrier& barrier) {
 // Arrive for the warp: all that its lanes wrote is there.
 __device__ __forceinline__ void arrive_as_warp(Barrier& barrier, int lane) {
   __syncwarp();
-  if (lane == 0)
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
+  if (lane == 0) arrive(shared_address(&barrier));
 }
 
 __device__ __forceinline__ void wait_at(Barrier& barrier) {

@@ -10,6 +10,7 @@
 //
 // With a gate the blocks of a head, of WARPS warps, are a cluster: outputs wait in shared memory
 // until the head's mean square is known (walk_gate.cuh).
+#include "../common/launch_order.cuh"
 #include "walk_fold.cuh"
 #include "walk_gate.cuh"
 #include "walk_row.cuh"
@@ -77,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
   Rings& rings = rings_of_all[warp];
   Part& own = parts[warp];
   const Place at = place_of(blockIdx.x * WARPS + warp, lane, p.value_heads / p.key_heads);
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  let_successor_start();
   if constexpr (GATED) set_up_gate(head, p.rows);
 
   // all of this is older than the predecessor
@@ -107,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS, RESIDENT / WARPS) delta
     store_tile(s, p.state, at);
   }
   if (p.overlap) {
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    await_predecessor();
     ask_for_rows();
   }
 

@@ -39,19 +39,18 @@ struct alignas(16) Head {
 __device__ __forceinline__ void set_up_gate(Head& head, int rows) {
   if constexpr (CLUSTER == 1) return;
   if (threadIdx.x == 0) {
-    const unsigned told = static_cast<unsigned>(__cvta_generic_to_shared(&head.told));
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(told) : "memory");
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"(told), "r"(rows * TILES * 4) : "memory");
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    const unsigned told = shared_address(&head.told);
+    set_up_barrier(told, 1);
+    expect_bytes(told, rows * TILES * 4);
+    show_barriers();
   }
   __syncwarp();
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+  arrive_at_cluster();
 }
 
 // Wait until every block of the cluster is ready.
 __device__ __forceinline__ void meet_cluster() {
-  if constexpr (CLUSTER > 1) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  if constexpr (CLUSTER > 1) wait_for_cluster();
 }
 
 __device__ __forceinline__ void wait_to_be_told(Head& head) {
@@ -59,7 +58,7 @@ __device__ __forceinline__ void wait_to_be_told(Head& head) {
   asm volatile(
       "{\n .reg .pred done;\n"
       "again:\n mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], 0;\n @!done bra again;\n}"
-      ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(&head.told))) : "memory");
+      ::"r"(shared_address(&head.told)) : "memory");
 }
 
 // Ask for the gates of all rows; they come with the first group that is ended after this.
@@ -108,8 +107,8 @@ __device__ __forceinline__ void tell_squares(Head& head, const Part& own, int ti
     head.squares[tile][row] = sum;
     return;
   }
-  const unsigned here = static_cast<unsigned>(__cvta_generic_to_shared(&head.squares[tile][row]));
-  const unsigned told = static_cast<unsigned>(__cvta_generic_to_shared(&head.told));
+  const unsigned here = shared_address(&head.squares[tile][row]);
+  const unsigned told = shared_address(&head.told);
 #pragma unroll
   for (int rank = 0; rank < CLUSTER; ++rank)
     asm volatile(

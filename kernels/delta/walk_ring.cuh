@@ -4,6 +4,7 @@
 // there. A warp fills and empties its rings alone: no block has anything to wait for.
 #pragma once
 
+#include "../common/barriers.cuh"
 #include "walk_tile.cuh"
 
 constexpr int STAGES = 4;          // rows of a ring; tile.py knows it too
@@ -24,10 +25,6 @@ struct Rings {
   PendingSlot pending[STAGES];
   RowSlot rows[STAGES];
 };
-
-__device__ __forceinline__ unsigned shared_address(const void* at) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(at));
-}
 
 __device__ __forceinline__ void copy_16(unsigned to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory");

@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       set_up_barrier(team.stored, WARPS);
       set_up_barrier(team.read, 1);
     }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    show_barriers();
   }
   __syncwarp();
   if constexpr (SPLITS > 1) arrive_at_cluster();

@@ -1,27 +1,9 @@
 // Wait: for copies, for other warps, for the other blocks of a cluster, for the kernel before.
 #pragma once
 
+#include "../common/barriers.cuh"
+#include "../common/launch_order.cuh"
 #include "skinny_problem.cuh"
-
-__device__ __forceinline__ void set_up_barrier(unsigned barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(arrivals) : "memory");
-}
-
-// Arrive, and let the barrier's phase end only when so many bytes have come as well.
-__device__ __forceinline__ void expect_bytes(unsigned barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
-}
-
-__device__ __forceinline__ void wait(unsigned barrier, int parity) {
-  asm volatile(
-      "{ .reg .pred done;\n"
-      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again; }" :: "r"(barrier), "r"(parity) : "memory");
-}
-
-__device__ __forceinline__ void arrive(unsigned barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
-}
 
 // All warps of a block, each kind at a place of its own in the code, where __syncthreads may not stand.
 __device__ __forceinline__ void meet_block() {
@@ -62,14 +44,6 @@ __device__ __forceinline__ void tell(unsigned barrier, int rank, int own_rank, i
   }
 }
 
-__device__ __forceinline__ void arrive_at_cluster() {
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ void wait_for_cluster() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
 // What this block has read is read before what others do behind this.
 __device__ __forceinline__ void meet_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -79,6 +53,6 @@ __device__ __forceinline__ void meet_cluster() {
 // Read nothing of the kernel before until it has ended, then let the next one start: so that one may read at
 // once what is older than this one.
 __device__ __forceinline__ void wait_for_predecessor() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  await_predecessor();
+  let_successor_start();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../common/operands.cuh"
+#include "../common/tensor_map.cuh"
 
 #define NVFP4 0
 #define FP8_BLOCK 1
@@ -62,11 +63,6 @@ constexpr int SUMS_BYTES = OVERLAID ? 0 : 4 * WARPS * WARP_FLOATS;
 constexpr int EXCHANGES = SPLITS == 1 ? 0 : FINISHERS > 0 ? 2 : 1;  // groups whose parts may be under way
 constexpr int EXCHANGE_BYTES = OVERLAID ? 0 : 4 * EXCHANGES * PLACES * SPLITS * PART_FLOATS;
 
-// What cuTensorMapEncodeTiled writes: opaque, 128 bytes.
-struct alignas(64) TensorMap {
-  unsigned char bytes[128];
-};
-
 // Sizes: T = rows, N = n, Kp = 128 steps, tiles = ceil(N / 16), teams = CREW x clusters of the grid.
 // `Arguments` of skinny_launch.py has the same fields in the same order.
 struct Problem {
@@ -80,10 +76,6 @@ struct Problem {
   const uint4* largest;           // their magnitudes, [T, 2, Kp/128] times eight of 16 bits
   NextOperands next;              // of a pair's results
 };
-
-__device__ __forceinline__ unsigned shared_address(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
 
 // Which tile of the weight stands where: of a pair, gate and up alternate.
 __device__ __forceinline__ int weight_tile(const Problem& p, int tile) {

@@ -254,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(ALL_WARPS * 32, 1)
         set_up_barrier(slots.barriers + 8 * (STAGES + i), MULTIPLIERS);
       }
       for (int i = 0; i < 5; ++i) set_up_barrier(exchanged + 8 * i, 1);
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+      show_barriers();
       if constexpr (SPLITS > 1) {
         const int homes = (count * ROW_BLOCKS - rank + SPLITS - 1) / SPLITS;
         expect_bytes(exchanged, homes * SPLITS * BLOCK_FLOATS * 4);

@@ -9,6 +9,7 @@
 //
 // Every sum has the order, and every rounding the place, that conv_gates (kernels/conv) and
 // delta_walk (kernels/delta) give it: the bits are theirs.
+#include "../common/launch_order.cuh"
 #include "mixer_vector.cuh"
 #include "mixer_gates.cuh"
 #include "../delta/walk_fold.cuh"
@@ -100,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
   // a warp's number comes from one lane: so the compiler sees that its lanes never part
   const int lane = threadIdx.x % 32, warp = __shfl_sync(ALL, threadIdx.x / 32, 0);
   const int head = blockIdx.x / BLOCKS, first_tile = blockIdx.x % BLOCKS * WARPS;
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  let_successor_start();
   if constexpr (GATED) set_up_gate(shared.head, ROWS);
   const int half = *p.record.parity * MAX_ROWS;
   if (warp >= WARPS) {
@@ -133,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
 #pragma unroll
   for (int i = 0; i < TASKS; ++i) load_rows_before(vectors[i], p, MAX_ROWS - half, pending, pending_row, parent);
 
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  await_predecessor();
 #pragma unroll
   for (int i = 0; i < TASKS; ++i) load_rows(vectors[i], p);
   fetch_gate(shared.parts[GATED ? warp : 0], p.gate, ROWS, at, lane);

@@ -6,6 +6,7 @@
 //
 // The sum has the order of exact.py: parts of 2,048 inputs onto each other, halves first; then neighbours, of
 // which a thread has eight, a warp those of its lanes, and the block the rest.
+#include "../common/launch_order.cuh"
 #include "../common/operands.cuh"
 
 // Compile-time sizes, by `cubin` of rows_launch.py: WIDTH of a row, and SPLITS, the blocks that share it.
@@ -121,7 +122,7 @@ __device__ __forceinline__ void write_operands(const NextOperands& to, __half* p
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) add_norm(const __grid_constant__ AddNorm p) {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  let_successor_start();
   const int thread = threadIdx.x, row = blockIdx.x / SPLITS, first = blockIdx.x % SPLITS * EIGHTS;
   const bool writes = thread < EIGHTS;
   const int input = (first + thread) * 8;  // of the eight that this thread writes
@@ -140,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) add_norm(const __grid_cons
     total[i] = load(residual + at, at < WIDTH);
   }
 
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  await_predecessor();
   {
     Eight more[PARTS];
 #pragma unroll

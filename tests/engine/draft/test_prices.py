@@ -39,7 +39,7 @@ def test_a_draft_costs_its_steps():
 
 def test_the_median_of_recent_rounds_is_believed_and_an_outlier_is_not():
     prices = Prices(TABLE)
-    timed(prices, 4, 900.0)  # captured its graph
+    timed(prices, 4, 900.0)  # the machine was busy
     assert at(prices, 4) == 9
     timed(prices, 4, 10.0, times=4)
     assert at(prices, 4) == pytest.approx(10)

@@ -163,9 +163,13 @@ def test_where_texts_mix_copies_and_news_it_beats_each_of_them():
 @pytest.mark.parametrize("skill", [0.0, 0.6, 0.9])
 @pytest.mark.parametrize("passages", [False, True])
 def test_wrong_prices_are_mended_by_the_rounds(passages, skill):
-    """Shipped for another machine: ten times too cheap, and much too cheap for many rows."""
+    """Shipped for another machine: ten times too cheap, and much too cheap for many rows.
+
+    Two rounds of each of the dearest classes, 10 times a round of one row, are 4 to 7 % of 1,500
+    tokens.
+    """
     world = World(passages, skill, DEAR_ROWS)
-    assert routed(world, H200) > 0.95 * routed(world, DEAR_ROWS)
+    assert routed(world, H200) > 0.93 * routed(world, DEAR_ROWS)
 
 
 def stairs(*steps: tuple[int, float]) -> PriceTable:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.check import run as checks
-from kernels.common.ahead import MOST_BYTES, run_ahead
+from kernels.common.ahead import MOST_BYTES, call_ahead, run_ahead
 from kernels.common.family import Family, Op
 from tests.fakes import family as fake
 
@@ -61,6 +61,13 @@ def test_a_case_that_fails_stops_nothing_and_its_proof_tells(ops, ran):
     red = [one.subject for one in checks.check_family(family, "torch") if one.fault]
     assert red
     assert all("D=13" in one for one in red)
+
+
+def test_calls_that_fail_or_are_none_stop_nothing():
+    made = []
+    call_ahead(())
+    call_ahead((lambda: 1 / 0, lambda: made.append(1), lambda: int("one"), lambda: made.append(2)))
+    assert sorted(made) == [1, 2]
 
 
 def test_a_check_on_a_gpu_compiles_first_and_a_check_of_one_case_only_that(ops, monkeypatch):
