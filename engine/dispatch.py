@@ -4,7 +4,8 @@ What is decided while the program runs is decided here, or by what is called fro
 and its switches by `engine.compute_path`, a product's kernel by `engine.model.packed.way_of`, where
 a round norms and gates by `kernels.delta.gate.GATED_FROM`, which rounds go through a delta layer in
 one launch by `kernels.mixer.tile.takes`, which are added and normed by another build by
-`kernels.norm.rows_launch.takes`. The other operations have one kernel a path, whatever the rows:
+`kernels.norm.rows_launch.takes`, where gate and up end in one output by
+`kernels.linear.tile_choice`. The other operations have one kernel a path, whatever the rows:
 `engine.operations` names them.
 """
 
@@ -14,6 +15,7 @@ from engine.model.packed import crossovers_of, fp8_rows_from, way_of
 from engine.operations import (
     BETWEEN,
     GATED_APART,
+    IN_ONE_OUTPUT,
     JOINED,
     JOINED_OPERATIONS,
     KERNELS,
@@ -30,6 +32,7 @@ from kernels.common.nvrtc import architecture
 from kernels.common.round import MAX_ROWS
 from kernels.delta.gate import GATED_FROM
 from kernels.linear.skinny_launch import has_converter
+from kernels.linear.tile_choice import PAIRED_FORMAT, PAIRED_TO
 from kernels.mixer.tile import MOST_ROWS
 
 
@@ -67,7 +70,8 @@ def dispatch(
         facts: the device.
         num_rows: rows of the call; those of a round are 1 to 32.
         kernels: the person's settings.
-        format_name: of a product's weight; of a | b where a round convolves and walks.
+        format_name: of a product's weight; of a | b where a round convolves and walks; of gate | up
+            where silu x up follows them as one product.
 
     Raises:
         ValueError: there is no such operation, or a round has no such number of rows.
@@ -95,11 +99,13 @@ def dispatch(
 
 
 def _by_rows(operation: Operation, num_rows: int, format_name: WeightFormat) -> Chosen:
-    """A kernel; few rows of a round go through a delta layer by other ones, of the same bits."""
+    """A kernel; few rows of a round go by other ones, of the same bits."""
     if operation in JOINED_OPERATIONS and num_rows <= MOST_ROWS and format_name == "bf16":
         return JOINED
     if operation == "gated norm of a round" and num_rows < GATED_FROM:
         return GATED_APART
+    if operation == "silu x up" and num_rows <= PAIRED_TO and format_name == PAIRED_FORMAT:
+        return IN_ONE_OUTPUT
     return KERNELS[operation]
 
 

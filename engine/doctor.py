@@ -232,9 +232,12 @@ def _kernels(path: ComputePath) -> Finding:
 def _fit(need: Need, room: int) -> Finding:
     """Whether a profile fits, and its files are here and read."""
     topic = f"profile {need.profile}"
-    held = max(need.stored_bytes, need.held_bytes)
+    stored, held = need.stored_bytes, max(need.stored_bytes, need.held_bytes)
+    widened = ""
+    if held > 1.1 * stored:  # more than padding
+        widened = f", {size_text(stored)} in files but bf16 where no kernels run"
     size = (
-        f"needs {size_text(need.total_bytes)} ({size_text(held)} weights, "
+        f"needs {size_text(need.total_bytes)} ({size_text(held)} weights{widened}, "
         f"{size_text(need.conversation_bytes)} for {need.context_tokens:,} tokens in "
         f"{need.kv_format})"
     )

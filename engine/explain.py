@@ -33,6 +33,9 @@ ROWS: dict[Phase, tuple[int, ...]] = {
 _GATES = ("a | b", "bf16")
 """The product that a round computes where it is used: `engine.model.rows.plain_gates`."""
 
+_GATE_AND_UP = "gate | up"
+"""The product whose two halves silu x up makes one."""
+
 _Of = Literal["once", "layer", "norm", "delta", "attention"]
 """What an operation is counted by."""
 
@@ -144,6 +147,9 @@ def _phase(phase: Phase, subject: Subject, here: Here) -> Iterator[Explained]:
     for operation, of in _OPERATIONS[phase]:
         if operation == "widen keys of a chunk" and subject.kv == "bf16":
             continue
+        if operation == "silu x up" and phase == "round":
+            yield from _silu_x_up(products, counts[of], here)
+            continue
         for one, told in _choices(operation, phase, here, of_gates if of == "delta" else "bf16"):
             name = f"{operation}{told}"
             yield Explained(phase, name, counts[of], one.name, one.build, one.reason)
@@ -162,6 +168,20 @@ def _product(phase: Phase, product: Product, here: Here) -> Iterator[Explained]:
         reason = _with_weight(one, product, here)
         name = f"{product.title(packs=here.packs)}{told}"
         yield Explained(phase, name, product.times, one.name, one.build, reason)
+
+
+def _silu_x_up(products: Sequence[Product], num_layers: int, here: Here) -> Iterator[Explained]:
+    """How gate and up of a round become one, by the format of both; apart they have none."""
+    times: dict[WeightFormat, int] = {
+        one.stored: one.times for one in products if one.label == _GATE_AND_UP
+    }
+    if apart := num_layers - sum(times.values()):
+        times["bf16"] = times.get("bf16", 0) + apart
+    for stored, count in times.items():
+        of_which = f" ({stored})" if len(times) > 1 else ""
+        for one, told in _choices("silu x up", "round", here, stored):
+            name = f"silu x up{of_which}{told}"
+            yield Explained("round", name, count, one.name, one.build, one.reason)
 
 
 def _format_of_gates(products: Sequence[Product]) -> WeightFormat:

@@ -102,15 +102,16 @@ def _choose(settings: Settings, profiles: Profiles) -> Choice:
                 how_to_give(bool(wanted.repositories or wanted.embedded)),
             )
         return Choice(path, wanted, bool(wanted.embedded))
-    passed: list[str] = []
+    refused: list[str] = []
     for profile in sorted(profiles.values(), key=_smallest_real_first):
         path = weights_of(profile, cache)
         if path is None:
             continue
         problem = None if profile.embedded else _refusal_of(path)
         if problem is None:
-            return Choice(path, profile, bool(profile.embedded), notices=tuple(passed))
-        passed.append(f"The profile '{profile.name}' is passed over: {problem}")
+            notices = tuple(f"'{profile.name}' opens in the place of {one}" for one in refused)
+            return Choice(path, profile, bool(profile.embedded), notices=notices)
+        refused.append(f"'{profile.name}': {problem}")
     raise CheckpointError("No model is on this machine and the demo model is missing.", HOW_TO_GIVE)
 
 

@@ -138,6 +138,11 @@ JOINED = Chosen(
     "are plain bf16; the bits are those of one after another",
 )  # fmt: skip
 
+IN_ONE_OUTPUT = Chosen(
+    "kernels.linear.skinny.skinny_linear", "CUDA C++",
+    "the end of gate | up's launch, which writes one output; the bits are those of two launches",
+)  # fmt: skip
+
 JOINED_OPERATIONS: frozenset[Operation] = frozenset(
     (
         "multiply gates of a round",

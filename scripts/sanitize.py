@@ -35,25 +35,31 @@ from kernels.common.case import Case
 from kernels.common.family import Family, Op, load_families
 from kernels.common.operands import operands_of
 from kernels.common.proofs import SEED
+from kernels.common.round import MAX_ROWS
 from kernels.linear.ahead import Variant, compile_ahead
 from kernels.linear.laws import drawn
 from kernels.linear.problems import FORMATS
 from kernels.linear.skinny import order_of, skinny_linear
+from kernels.linear.streamed import GROUP_TILES
 from kernels.linear.tile import (
     CLUSTERS,
-    SOURCES,
     SkinnyProblem,
     SkinnyTile,
     SkinnyTiles,
     Source,
     fits,
+    most_tiles,
 )
+from kernels.linear.tile_choice import HAS_WGMMA
 from kernels.linear.weight import Weight
 from kernels.mixer.laws import PLANS, play
 from kernels.mixer.rounds import Sizes
 
 MOST_BYTES = 8 << 20
 """Of a case's tensors: a watched kernel runs some hundred times slower."""
+
+KEEPING: tuple[Source, ...] = ("shared", "global")
+"""Where activations stay; streamed ones do not."""
 
 Call = tuple[str, Callable[[], str | None]]
 """What is run, and the run; it returns what is wrong, if it sees it."""
@@ -137,7 +143,7 @@ def skinny_tiles(
         (name, splits, source, finished)
         for name in FORMATS
         for splits in CLUSTERS
-        for source in SOURCES
+        for source in KEEPING
         for finished in (False, True)
     ]
     for number, (name, splits, source, finished) in enumerate(kinds):
@@ -148,6 +154,18 @@ def skinny_tiles(
         fitting = (one for one in crews if fits(one, problem, num_sms, max_shared_bytes))
         if (tile := next(fitting, None)) is not None:
             yield problem, tile, number % 8 in (1, 2, 4, 7)
+
+
+def streamed_tiles(num_sms: int) -> Iterator[tuple[SkinnyProblem, SkinnyTile, bool]]:
+    """One tile of a Hopper, past which activations stream, for each number of blocks of a cluster.
+
+    A warpgroup has four tiles; the second of the last launch has one.
+    """
+    for number, splits in enumerate(CLUSTERS):
+        problem = SkinnyProblem(1000, 4096, "nvfp4", MAX_ROWS if number % 2 else 24)
+        held = most_tiles(SkinnyTile(splits, 1, 1, 2, "streamed", 0), problem, num_sms)
+        tile = SkinnyTile(splits, -(-held // GROUP_TILES), held, 2, "streamed", 0)
+        yield problem, tile, number > 1
 
 
 def _cut(
@@ -161,6 +179,8 @@ def _skinny_calls() -> Iterator[Call]:
     properties = torch.cuda.get_device_properties("cuda")
     limit, num_sms = properties.shared_memory_per_block_optin, properties.multi_processor_count
     tiles = list(skinny_tiles(limit, num_sms))
+    if properties.major == HAS_WGMMA:
+        tiles += streamed_tiles(num_sms)
     compile_ahead(Variant(tile, one, overlap=overlap) for one, tile, overlap in tiles)
     for problem, tile, overlap in tiles:
         inputs, weight = drawn(problem.format, problem.rows, problem.N, problem.Kp, "cuda")

@@ -149,10 +149,7 @@ def _call(
     out: torch.Tensor,
     tile: SkinnyTile | None,
 ) -> None:
-    """Multiply with overlap, and but for a head from operands, as a round does.
-
-    Those of a mixer's outputs come as operands in the delta layers, three of four.
-    """
+    """Multiply with overlap, and but for a head from operands, as a round does."""
     tiles, ready = all_rows(tile, x.shape[0]), operands.get(order_of(weight, tile) or 0)
     skinny_linear(x, weight, tiles=tiles, overlap=x.is_cuda, operands=ready, out=out)
 

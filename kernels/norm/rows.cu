@@ -9,7 +9,7 @@
 #include "../common/launch_order.cuh"
 #include "../common/operands.cuh"
 
-// Compile-time sizes, by `macros` of rows_launch.py: WIDTH of a row, and SPLITS, the blocks that share it.
+// Compile-time sizes, by `cubin` of rows_launch.py: WIDTH of a row, and SPLITS, the blocks that share it.
 
 constexpr int LANES = 2048;                     // left where neighbours begin
 constexpr int THREADS = LANES / 8;

@@ -92,6 +92,15 @@ def test_few_rows_go_through_a_delta_layer_in_one_launch(operation):
     assert dispatch(operation, HOPPER, 1, AUTO, "nvfp4").name != "mixer_rows"
 
 
+def test_gate_and_up_of_4_bits_and_few_rows_end_in_one_output():
+    def found(facts, stored):
+        return [dispatch("silu x up", facts, rows, AUTO, stored).name for rows in (1, 16, 17, 512)]
+
+    apart = ["silu_mul"] * 4
+    assert found(SPARK, "nvfp4") == [*["skinny_linear"] * 2, *["silu_mul"] * 2]
+    assert found(SPARK, "fp8_block") == found(CPU, "nvfp4") == apart
+
+
 def test_rows_of_a_round_are_added_and_normed_by_another_build_where_launches_overlap():
     builds = [dispatch("norm", HOPPER, rows, AUTO).build for rows in (1, 32, 33, 1024)]
     assert builds == [*["CUDA C++"] * 2, *["Triton"] * 2]

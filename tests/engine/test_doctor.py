@@ -56,6 +56,13 @@ def test_ram_is_read():
     assert 0 < available <= total
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_weights_that_are_held_in_more_than_their_files_have_are_told_as_that(packed):
+    need = need_of(load_profiles()["nvfp4"], 1024, packed=packed)
+    told = "17.9 GB in files but bf16 where no kernels run" in doctor._fit(need, 1 << 40).sentence
+    assert told is not packed
+
+
 def test_a_profile_without_files_says_what_it_needs_and_how_to_give_them():
     need = need_of(load_profiles()["nvfp4"], 1024, packed=True)
     found = doctor._fit(need, 1 << 40)

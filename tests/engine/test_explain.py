@@ -100,6 +100,20 @@ def test_a_round_of_few_rows_norms_where_it_convolves():
     assert found["gated norm of a round, 4 to 32 rows"].kernel == "delta_walk"
 
 
+def test_gate_and_up_of_few_rows_end_in_one_output_layer_by_layer():
+    found = told("27b", "nvfp4", on((9, 0)), "round")
+    assert found["silu x up, 1 to 16 rows"].kernel == "skinny_linear"
+    assert found["silu x up, 17 to 32 rows"].kernel == "silu_mul"
+    coded = subject_of_shape("27b", PROFILES["nvfp4"])
+
+    def mixed(name, spec):
+        return "fp8_block" if ".3.mlp." in name else coded.stored(name, spec)
+
+    found = {one.operation: one for one in explain(replace(coded, stored=mixed), on((9, 0)))}
+    assert found["silu x up (nvfp4), 1 to 16 rows"].times == 63
+    assert found["silu x up (fp8_block)"].times == 1
+
+
 def test_a_chunk_has_a_kernel_for_each_number_of_rows_it_may_have():
     found = told("27b", "fp8", on((9, 0)), "chunk")
     assert found["out (fp8_block), 5,120 x 6,144, 64 to 512 rows"].kernel == "middle_linear"

@@ -63,7 +63,7 @@ def test_a_damaged_cached_release_is_passed_over_and_told(cache):
     chosen = choose(Settings(), load_profiles())
     assert chosen.profile.name == "bf16"
     (notice,) = chosen.notices
-    assert notice.startswith("The profile 'fp8' is passed over: ")
+    assert notice.startswith("'bf16' opens in the place of 'fp8': ")
     assert weights.name in notice
 
 
@@ -71,7 +71,7 @@ def test_the_demo_opens_where_the_only_cached_release_is_damaged(cache):
     checkpoint(snapshot_of(cache, "Qwen3.8-27B-FP8"), {"model_type": "none of ours"})
     chosen = choose(Settings(), load_profiles())
     assert chosen.is_demo
-    assert "'fp8' is passed over" in chosen.notices[0]
+    assert chosen.notices[0].startswith("'demo' opens in the place of 'fp8': ")
 
 
 def test_a_damaged_release_that_was_named_is_opened_and_so_refused(cache):
