@@ -8,20 +8,7 @@
 #include "../common/launch_order.cuh"
 #include "team_finish.cuh"
 #include "team_walk.cuh"
-
-// `WalkArguments` of walk_launch.py has the same fields in the same order.
-struct Walk {
-  const float* q;          // [T, G, D]
-  const __nv_bfloat16* v;  // [T, H, E]
-  const float* beta;       // [T, H]
-  float* state;            // [H, D, E]
-  __nv_bfloat16* out;      // [T, H, E]
-  const int* saves;        // [32]
-  const int* restores;     // [32]
-  Record record;
-  Gate gate;
-  int rows, key_heads, value_heads, slots, overlap;
-};
+#include "walk_arguments.cuh"
 
 // Dynamic shared memory of a block begins with this. Behind it stand the tiles that its warps keep,
 // [WARPS, slots, KEYS, 32], and the rows of the call.

@@ -11,23 +11,10 @@
 // With a gate the blocks of a head, of WARPS warps, are a cluster: outputs wait in shared memory
 // until the head's mean square is known (walk_gate.cuh).
 #include "../common/launch_order.cuh"
+#include "walk_arguments.cuh"
 #include "walk_fold.cuh"
 #include "walk_gate.cuh"
 #include "walk_row.cuh"
-
-// `WalkArguments` of walk_launch.py has the same fields in the same order.
-struct Walk {
-  const float* q;          // [T, G, D]
-  const __nv_bfloat16* v;  // [T, H, E]
-  const float* beta;       // [T, H]
-  float* state;            // [H, D, E]
-  __nv_bfloat16* out;      // [T, H, E]
-  const int* saves;        // [32]
-  const int* restores;     // [32]
-  Record record;
-  Gate gate;               // not read without GATED
-  int rows, key_heads, value_heads, slots, overlap;
-};
 
 // Where a lane finds its 16 bytes of the row to be asked for next, and where it leaves them.
 struct RowCopies {

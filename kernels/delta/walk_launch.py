@@ -45,7 +45,7 @@ class GateArguments(ctypes.Structure):
 
 
 class WalkArguments(ctypes.Structure):
-    """`Walk` of walk.cu and of team.cu, field for field."""
+    """`Walk` of walk_arguments.cuh, field for field."""
 
     _fields_ = [
         ("q", ctypes.c_void_p),

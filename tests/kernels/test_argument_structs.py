@@ -18,8 +18,10 @@ def structures():
         if "field for field" in path.read_text():
             module = import_module(".".join(path.relative_to(KERNELS.parent).with_suffix("").parts))
             for one in vars(module).values():
-                found = isinstance(one, type) and NAMED.match(one.__doc__ or "")
-                if found and one.__module__ == module.__name__:
+                is_own = isinstance(one, type) and one.__module__ == module.__name__
+                if is_own and "field for field" in (one.__doc__ or ""):
+                    found = NAMED.match(one.__doc__)
+                    assert found, f"{one.__name__} does not say which struct of which file it is"
                     yield found[1], path.parent / found[2], one
 
 
