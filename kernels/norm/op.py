@@ -155,7 +155,7 @@ def add_rms_norm(
     tile = _fitting("add_rms_norm", tile, axes["D"])
     if overlap and takes(x, residual, weight, out, residual_out):
         rows = x, residual, weight, out, residual_out
-        launch_rows(rows, eps, operands, overlap=overlap)
+        launch_rows(rows, eps, operands)
     elif num_rows := axes["T"]:
         from kernels.norm.kernel import add_rms_norm_kernel
 

@@ -66,16 +66,13 @@ def launch_rows(
     rows: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
     eps: float,
     operands: Operands | None,
-    *,
-    overlap: bool,
 ) -> None:
-    """Launch the kernel on rows that it `takes`.
+    """Launch the kernel on rows that it `takes`; the kernel before has not ended.
 
     Args:
         rows: as `takes` names them.
         eps: added to the mean square.
         operands: written with the norm; None writes none.
-        overlap: start before the previous kernel of the stream has ended.
     """
     x, residual, _, out, residual_out = rows
     arguments = AddNormArguments(
@@ -85,7 +82,7 @@ def launch_rows(
         eps,
     )
     num_rows, width = x.shape
-    load(width, x.get_device()).launch(_shape(num_rows, width, overlap=overlap), arguments)
+    load(width, x.get_device()).launch(_shape(num_rows, width), arguments)
 
 
 def splits_of(width: int) -> int:
@@ -114,9 +111,9 @@ def load(width: int, device: int) -> CudaKernel:
 
 
 @cache
-def _shape(num_rows: int, width: int, *, overlap: bool) -> Launch:
+def _shape(num_rows: int, width: int) -> Launch:
     """Return the one object by which a kernel finds what the driver wants of a launch."""
-    return Launch(num_rows * splits_of(width), THREADS, 0, overlap=overlap)
+    return Launch(num_rows * splits_of(width), THREADS, 0, overlap=True)
 
 
 @cache
