@@ -9,7 +9,7 @@ from kernels.common import nvrtc
 from kernels.common.expect import Axes
 from kernels.common.operands import APART, ORDERS, Operands, new_operands
 from kernels.common.round import MAX_ROWS
-from kernels.linear.formats import CHUNK_INPUTS, TILE_ROWS
+from kernels.linear.formats import CHUNK_INPUTS, STEP, TILE_ROWS
 from kernels.linear.reference import dequantise, linear_rows_reference, logits_reference
 from kernels.linear.skinny_launch import has_converter, launch
 from kernels.linear.tile import SkinnyTile, SkinnyTiles
@@ -183,10 +183,16 @@ def order_of(weight: Weight, tile: SkinnyTile | None = None) -> int | None:
         One of `ORDERS`; None where the product takes rows alone: BF16 weights, and inputs that are
         no whole steps.
     """
-    order = CHUNK_INPUTS[format_name(weight)]
-    if order not in ORDERS or padded_inputs(weight) != weight.K:
-        return None
-    return order + APART if tile is not None and tile.is_streamed else order
+    order = operand_order(format_name(weight), weight.K)
+    if order is None or tile is None or not tile.is_streamed:
+        return order
+    return order + APART
+
+
+def operand_order(name: str, num_inputs: int) -> int | None:
+    """Return the order that weights of a format and size take, as `order_of` says."""
+    order = CHUNK_INPUTS[name]
+    return order if order in ORDERS and num_inputs % STEP == 0 else None
 
 
 def operands_for(weight: Weight, tiles: SkinnyTiles, num_rows: int) -> Operands | None:

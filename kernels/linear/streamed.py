@@ -43,14 +43,15 @@ def streamed_bytes(groups: int, tiles: int, stages: int, splits: int, row_blocks
         splits: blocks that share K.
         row_blocks: of 8 activation rows.
     """
-    barriers = _aligned(8 * (2 * stages + 1 + BRINGERS))
+    barriers = aligned(8 * (2 * stages + 1 + BRINGERS))
     factors = SLICES // splits * 32 * 4
-    scales = _aligned(tiles * TILE_ROWS * 4)
+    scales = aligned(tiles * TILE_ROWS * 4)
     kept = GROUP_TILES * groups * LEVELS[splits] * row_blocks * SUMS_BYTES
     sent = 0 if splits == 1 else -(-tiles * row_blocks // splits) * splits * SUMS_BYTES
     slot = tiles * TILE_STEP_BYTES + row_blocks * STEP_X_BYTES
     return barriers + factors + scales + kept + sent + stages * slot
 
 
-def _aligned(num_bytes: int) -> int:
+def aligned(num_bytes: int) -> int:
+    """Round up to what the copy engine writes at."""
     return -(-num_bytes // 128) * 128

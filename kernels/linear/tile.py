@@ -9,7 +9,14 @@ from typing import Any, Literal
 
 from kernels.common.round import MAX_ROWS
 from kernels.linear.formats import STEP, TILE_ROWS
-from kernels.linear.streamed import BRINGERS, GROUP_TILES, MOST_GROUPS, SLICES, streamed_bytes
+from kernels.linear.streamed import (
+    BRINGERS,
+    GROUP_TILES,
+    MOST_GROUPS,
+    SLICES,
+    aligned,
+    streamed_bytes,
+)
 
 BLOCK_ROWS = 8
 """Activation rows of one matrix instruction."""
@@ -194,8 +201,8 @@ def shared_bytes(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
     slices, longest, share = tile.team_warps, problem.longest_slice, problem.share
     if tile.is_streamed:
         return streamed_bytes(tile.crew, tile.tiles, tile.stages, tile.splits, problem.row_blocks)
-    barriers = _aligned(8 * (tile.crew * TEAM_BARRIERS + tile.workers * tile.stages + slices))
-    rows = _aligned(2 * slices * problem.row_blocks * BLOCK_ROWS * 4)
+    barriers = aligned(8 * (tile.crew * TEAM_BARRIERS + tile.workers * tile.stages + slices))
+    rows = aligned(2 * slices * problem.row_blocks * BLOCK_ROWS * 4)
     held = most_tiles(tile, problem, num_sms) // share
     scale_rows = (held + 6) // 8 + 1
     scales = slices * longest * share * scale_rows * 4 if problem.format == "fp8_block" else 0
@@ -279,11 +286,6 @@ def macros(tile: SkinnyTile, problem: SkinnyProblem) -> Mapping[str, int]:
         "FINISHERS": tile.finishers,
         "SOURCE": SOURCES.index(tile.source),
     }
-
-
-def _aligned(num_bytes: int) -> int:
-    """Round up to what the copy engine writes at."""
-    return -(-num_bytes // 128) * 128
 
 
 def _resident_clusters(tile: SkinnyTile, num_sms: int) -> int:

@@ -5,7 +5,7 @@ from functools import partial
 
 import torch
 
-from kernels.common.operands import ORDERS, STEP, Operands, new_operands, operands_of
+from kernels.common.operands import APART, ORDERS, STEP, Operands, new_operands, operands_of
 from kernels.common.peers import Peer, humming_product, library_product
 from kernels.common.problem import Bar, ModelSizes, Problem, Tile
 from kernels.common.round import MAX_ROWS
@@ -137,7 +137,7 @@ def _make_calls(
     weights = [random_weight(N, K, name, device, spread=spread) for _ in range(num_copies)]
     assert num_bytes(weights[0]) == weight_bytes(N, K, name)
     order = None if logits else order_of(weights[0])
-    orders = [one for one in ORDERS if order is not None and one // 2 == order // 2]
+    orders = () if order is None else (one for one in (order, order + APART) if one in ORDERS)
     operands = {order: operands_of(x, order) for order in orders}
     return [partial(_call, x, operands, weight, out) for weight in weights]
 

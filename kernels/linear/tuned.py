@@ -7,12 +7,11 @@ from functools import partial
 import torch
 
 from kernels.common.case import Case, Tensors
-from kernels.common.operands import ORDERS
 from kernels.common.problem import Problem, Row, Tunable
 from kernels.linear import tile_choice
 from kernels.linear.ahead import Variant, compile_ahead
-from kernels.linear.formats import CHUNK_INPUTS, STEP
 from kernels.linear.problems import product_case, run_pair, run_skinny
+from kernels.linear.skinny import operand_order
 from kernels.linear.skinny_launch import SILU_PAIR, STORE
 from kernels.linear.tile import ROW_CLASSES, SkinnyProblem, SkinnyTile
 from kernels.linear.tile_choice import OP, PAIR_OP, PAIRED_TO
@@ -78,7 +77,7 @@ def launched(problem: Problem, tile: SkinnyTile) -> Iterator[Variant]:
     key, paired = _key(problem), problem.op == PAIR_OP
     logits = problem.case.op == "skinny_logits"
     about = _skinny_problem(key, paired=paired)
-    reads = CHUNK_INPUTS[about.format] in ORDERS and key["K"] % STEP == 0 and not logits
+    reads = operand_order(about.format, key["K"]) is not None and not logits
     for rows, is_timed in ((about.rows, False), (problem.rows, True)):
         tiles = all_rows(tile, rows)
         for count, one in tiles.launches(rows) if tiles else ():
