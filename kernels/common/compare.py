@@ -9,6 +9,12 @@ from dataclasses import dataclass
 
 import torch
 
+BF16_ROUNDING = 2.0**-8
+"""Largest relative error of one rounding to bf16."""
+
+FP32_ROUNDING = 2.0**-24
+"""Largest relative error of one rounding to fp32."""
+
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integer dtype that shows the bits of an element, by its size in bytes."""
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from kernels.common import gpu
+
 FREE_SHARED_BYTES = 48 << 10
 """Shared memory that a block has without asking, static and dynamic together."""
 
@@ -106,6 +108,7 @@ class CudaKernel:
         self._function = self._done(driver.cuModuleGetFunction(self._module, name.encode()))
         static = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
         own = self._done(driver.cuFuncGetAttribute(static, self._function))
+        self._own_bytes = own
         self._shared_bytes = FREE_SHARED_BYTES - own  # dynamic bytes that need no leave
 
     def launch(self, shape: Launch, *arguments: "ctypes.Structure | TensorMap") -> None:
@@ -141,7 +144,16 @@ class CudaKernel:
 
         Threads raise it one at a time: a lower limit that came behind a higher one would stay, and
         a shape that is known asks no more.
+
+        Raises:
+            RuntimeError: the driver refuses, or a rehearsed GPU's would.
         """
+        other = gpu.rehearsed()
+        if other and self._own_bytes + num_bytes > other.shared_bytes:
+            raise RuntimeError(
+                f"a block of {other.name} has {other.shared_bytes} bytes of shared memory, and "
+                f"this launch wants {self._own_bytes + num_bytes}"
+            )
         with self._lock:
             if num_bytes > self._shared_bytes:
                 attribute = self._driver.CUfunction_attribute

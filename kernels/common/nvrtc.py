@@ -15,6 +15,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from kernels.common.chips import Capability
+
 _folder: dict[str, Path] = {}
 
 _importing = threading.Lock()
@@ -37,7 +39,7 @@ def keep_in(folder: Path) -> None:
     _folder["cubin"] = folder
 
 
-def architecture(capability: tuple[int, int]) -> str:
+def architecture(capability: Capability) -> str:
     """Name the target of a compute capability, such as sm_121a: "a" unlocks a chip's own parts.
 
     The RTX 50 family is built as sm_120f: "f" unlocks what every chip of a family has.
@@ -51,10 +53,12 @@ def architecture(capability: tuple[int, int]) -> str:
     return f"sm_{major}{minor}" + ("a" if major >= 9 else "")
 
 
+@cache
 def read_source(path: Path) -> str:
     """Read a CUDA source with the headers that it names put in their places.
 
-    Whole, because what is compiled is also the key under which it is kept.
+    Whole, because what is compiled is also the key under which it is kept. A file is read once in a
+    process.
 
     Args:
         path: a .cu file; `#include "name"` names a file by its way from the folder of the file that
@@ -64,6 +68,24 @@ def read_source(path: Path) -> str:
         OSError: the source, or a header that it names, does not read.
     """
     return _inlined(path, set())
+
+
+def compile_file(path: Path, capability: Capability, macros: Mapping[str, int]) -> bytes:
+    """Compile a CUDA source for a chip, or find what was kept of it.
+
+    Args:
+        path: a .cu file, as `read_source` takes it.
+        capability: compute capability, such as (12, 1).
+        macros: names and values defined before the first line.
+
+    Returns:
+        As `compile_cubin`.
+
+    Raises:
+        OSError: the source, or a header that it names, does not read.
+        CompileError: as `compile_cubin`.
+    """
+    return compile_cubin(read_source(path), architecture(capability), macros)
 
 
 def compile_cubin(source: str, target: str, macros: Mapping[str, int]) -> bytes:

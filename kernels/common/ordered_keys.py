@@ -15,12 +15,17 @@ from kernels.common.typing import constexpr
 
 
 @triton.jit
-def place_of(x) -> tl.tensor:
-    """Map fp32 to int64 0 to 2^32 - 1 in the order of the real line; both zeros are one place."""
+def _signed_place_of(x) -> tl.tensor:
+    """Map fp32 to int32 in the order of the real line; both zeros are one place, and all NaN."""
     bits = tl.where(x == 0.0, 0, x.to(tl.int32, bitcast=True))
     signed = bits ^ ((bits >> 31) & 0x7FFFFFFF)
-    signed = tl.where((bits & 0x7FFFFFFF) > 0x7F800000, 0x7FFFFFFF, signed)
-    return signed.to(tl.int64) + 2147483648
+    return tl.where(x != x, 0x7FFFFFFF, signed)  # noqa: PLR0124  a NaN alone
+
+
+@triton.jit
+def place_of(x) -> tl.tensor:
+    """Map fp32 to int64 0 to 2^32 - 1 in the order of the real line; both zeros are one place."""
+    return _signed_place_of(x).to(tl.int64) + 2147483648
 
 
 @triton.jit
@@ -28,6 +33,21 @@ def key_of(x, ids, allowed) -> tl.tensor:
     """Make the keys of fp32 logits and int32 ids; -1 where not `allowed`, and for -inf."""
     key = (place_of(x) << 20) | (1048575 - ids).to(tl.int64)
     return tl.where(allowed & (x != float("-inf")), key, -1)
+
+
+@triton.jit
+def largest_key(x, ids, axis: constexpr) -> tl.tensor:
+    """Find the largest key of fp32 logits and int32 ids along an axis; -inf may not win.
+
+    What `key_of` and a maximum find, in 32 bits up to the last step: first the best logit, then the
+    lowest id that has it.
+    """
+    places = _signed_place_of(x)
+    best = tl.max(places, axis)
+    ties = places == tl.expand_dims(best, axis)
+    first = tl.min(tl.where(ties, ids, 1048575), axis)
+    key = ((best.to(tl.int64) + 2147483648) << 20) | (1048575 - first).to(tl.int64)
+    return tl.where(best > -2139095041, key, -1)  # the place of -inf
 
 
 @triton.jit

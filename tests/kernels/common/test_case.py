@@ -1,5 +1,7 @@
 """A case draws the same inputs everywhere, poisons its outputs and counts its bytes."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -41,6 +43,13 @@ def test_a_write_outside_the_output_is_named(index: int):
     assert outputs.written_outside() is None
     outputs.buffers["out"][index] = 0.0
     assert outputs.written_outside() == "out: wrote outside its 15 elements"
+
+
+def test_an_input_without_a_domain_is_refused_by_name():
+    case = rms_case(3, 64)
+    weight = replace(case.inputs[1], domain=None)
+    with pytest.raises(ValueError, match="rms_norm .*: input weight names no domain"):
+        replace(case, inputs=(case.inputs[0], weight)).draw(1, "cpu")
 
 
 @pytest.mark.parametrize("hostile", domain.HOSTILE, ids=lambda d: d.name)

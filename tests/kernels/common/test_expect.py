@@ -16,6 +16,13 @@ def test_a_letter_takes_its_number_from_the_first_tensor_that_shows_it():
     assert (axes["T"], axes["D"]) == (3, 8)
 
 
+def test_a_number_in_the_place_of_a_letter_is_itself():
+    axes = Axes("f")
+    axes.tensor("x", X, ("3", "D"), (torch.bfloat16,), "pass x")
+    with pytest.raises(ValueError, match=r"^f: y must be \[2, D\] = \[2, 8\], got \[3, 8\]; pa"):
+        axes.tensor("y", X, ("2", "D"), (torch.bfloat16,), "pass y")
+
+
 def test_a_wrong_shape_names_argument_symbols_and_numbers():
     with pytest.raises(ValueError, match=r"^rms_norm: weight must be \[D\] = \[8\], got \[5\]; "):
         rms_norm(X, W[:5], 1e-6)
@@ -47,8 +54,10 @@ def test_the_same_letter_cannot_mean_two_numbers():
 
 
 def test_two_devices_are_refused_with_a_list():
-    with pytest.raises(ValueError, match="x on cpu, weight on meta, out on cpu"):
+    with pytest.raises(ValueError, match="got x on cpu, weight on meta; "):
         rms_norm(X, W.to("meta"), 1e-6)
+    with pytest.raises(ValueError, match="x on cpu, weight on cpu, out on meta"):
+        rms_norm(X, W, 1e-6, out=X.to("meta"))
 
 
 def test_an_output_of_another_shape_is_refused():
