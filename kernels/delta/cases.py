@@ -43,7 +43,7 @@ def _cases() -> Iterator[Case]:
             yield walk_case(num_rows, 1, 3, shape=shape, pending=num_rows // 2)
     for pending in (*range(1, 9), 15, 31, 32):
         yield walk_case(4, 1, 3, pending=pending, parity=pending % 2)
-    for pending in (1, 2, 31, 32):  # a Hopper walks 8 rows or more by teams
+    for pending in (1, 2, 31, 32):  # an H200 walks 8 rows or more by teams
         yield walk_case(8, 1, 3, pending=pending, parity=pending % 2)
     for key_heads, heads in SIBLINGS:
         yield walk_case(1, key_heads, heads, pending=1)

@@ -46,7 +46,7 @@ def delta_fold(
     axes.tensor("state", state, ("L", "H", "D", "E"), (torch.float32,), "pass those of all layers")
     axes.tensor("record.k", record.k, ("L", "2", "32", "G", "D"), (torch.float32,), "see record.py")
     expect_record(axes, name, record, ("L",))
-    expect_pending(axes, name, parity, num_pending, pending_rows)
+    expect_pending(axes, parity, num_pending, pending_rows)
     tensors = {
         "state": state, "record.k": record.k, "record.u": record.u, "record.decay": record.decay,
         "parity": parity, "num_pending": num_pending, "pending_rows": pending_rows,

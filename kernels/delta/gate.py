@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from kernels.common.expect import Axes
 from kernels.common.operands import Operands
-from kernels.delta.tile import MAX_GATED_DIM, VALUE_STRIDE
+from kernels.delta.tile import MAX_GATED_DIM
 
 GATED_FROM = 4
 """Rows of a round from which norm and gate are quicker as the end of a walk than in a launch of
@@ -68,7 +68,19 @@ def gate_reference(
 
 
 def expect_gate(axes: Axes, name: str, gate: OutputGate, q: torch.Tensor) -> None:
-    """Check a gate against a walk whose T, H and E are bound."""
+    """Check a gate against a walk.
+
+    Args:
+        axes: of the call, T, H and E bound.
+        name: public name that opens a message.
+        gate: as `OutputGate` describes it.
+        q: of the walk, for its device.
+
+    Raises:
+        TypeError: a dtype is not one of `OutputGate`.
+        ValueError: a shape, stride, alignment or device disagrees, operands are for other rows, or
+            E is above 128.
+    """
     axes.tensor("gate.z", gate.z, ("T", "H", "E"), (torch.bfloat16,), "pass z of the same rows")
     weights = (torch.bfloat16, torch.float32)
     axes.tensor("gate.weight", gate.weight, ("E",), weights, "pass the norm weight of a head")
@@ -86,8 +98,7 @@ def expect_gate(axes: Axes, name: str, gate: OutputGate, q: torch.Tensor) -> Non
         raise ValueError(
             f"{name}: gate.z must hold its heads side by side, rows 16 bytes aligned, and "
             f"gate.weight be contiguous; got strides {list(z.stride())} from {z.data_ptr():#x} and "
-            f"{list(gate.weight.stride())}; pass the part z of the fused product, and "
-            f"{VALUE_STRIDE} values at least a head"
+            f"{list(gate.weight.stride())}; pass the part z of the fused product"
         )
     if gate.weight.is_cuda and gate.weight.data_ptr() % 16:
         raise ValueError(

@@ -5,10 +5,12 @@ from itertools import pairwise
 
 import torch
 
-from kernels.common.case import Case
+from kernels.common.case import Case, Tensors
 from kernels.common.compare import different_bits
 from kernels.common.family import Law
 from kernels.delta.prefill import SLAB_CHUNKS, delta_prefill
+from kernels.delta.prefill_launch import launch_prefill, tile_of
+from kernels.delta.prefill_model import model_prefill
 from kernels.delta.prefill_problems import (
     ALIKE,
     NO_DECAY,
@@ -19,6 +21,7 @@ from kernels.delta.prefill_problems import (
     prefill_case,
     run_prefill,
 )
+from kernels.delta.prefill_tile import BY_ONE_WARP, PrefillTile
 from kernels.delta.prefill_truth import truth_prefill
 from kernels.delta.reference import CHUNK
 
@@ -29,6 +32,9 @@ STATE_ERROR = 2.0**-15
 """Relative length of a head's state error, at most: 2^-17 for each of the products that a state
 goes through in a chunk (read, system, write), as independent errors; fp32 single steps have 1e-6,
 products with an operand of 11 bits (tf32) 3e-4, of 8 bits (bf16) 2e-3."""
+
+OUT_FROM_MODEL, STATE_FROM_MODEL = 2.0**-11, 2.0**-17
+"""Relative length of a head's distance from the model of the kernels' splits, at most."""
 
 
 def _cut_changes_bits(device: str) -> str | None:
@@ -101,8 +107,40 @@ def _strides_change_bits(device: str) -> str | None:
     return fault or different_bits(strided, apart, ("H", "D", "E"))
 
 
+def _far_from_model(device: str) -> str | None:
+    """Measure the distance from the model, whose sums alone have another order, of every walk."""
+    own = tile_of(torch.cuda.current_device())
+    for case in (
+        prefill_case(200, 1, 3),
+        prefill_case(70, 2, 2, keys=ALIKE, gates=NO_DECAY, betas=WHOLE),
+        prefill_case(150, 1, 1, gates=STEEP),
+    ):
+        inputs = case.draw(2, device)
+        model = model_prefill({name: tensor.cpu() for name, tensor in inputs.items()})
+        for tile in {own, BY_ONE_WARP}:
+            out, state = _walked(inputs, tile)
+            of_out = relative_length(out.cpu(), model["out"], (0, 2))
+            of_state = relative_length(state.cpu(), model["state_out"], (1, 2))
+            if not (of_out <= OUT_FROM_MODEL and of_state <= STATE_FROM_MODEL):
+                return (
+                    f"{case.label}, {tile}: out is {of_out:.2e} from the model (at most "
+                    f"{OUT_FROM_MODEL:.2e}), the state {of_state:.2e} (at most "
+                    f"{STATE_FROM_MODEL:.2e})"
+                )
+    return None
+
+
+def _walked(inputs: Tensors, tile: PrefillTile) -> tuple[torch.Tensor, torch.Tensor]:
+    """Launch a walk on a case's tensors: out and state."""
+    state, out = inputs["state"].clone(), torch.empty_like(inputs["v"])
+    q, k, v, g, beta = (inputs[name] for name in ("q", "k", "v", "g", "beta"))
+    launch_prefill(q, k, v, g, beta, state, out, tile=tile)
+    return out, state
+
+
 LAWS = (
     Law("a prefill cut at multiples of 64 tokens has the bits of the whole", _cut_changes_bits),
     Law("a prefill's heads stray by 2^-8 and their states by 2^-15 at most", _strays),
     Law("a prefill's strides change no bit", _strides_change_bits),
+    Law("a prefill is near the model of its splits", _far_from_model, cuda_only=True),
 )

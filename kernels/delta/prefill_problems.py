@@ -7,7 +7,6 @@ from kernels.common.case import Case, Tensors, TensorSpec
 from kernels.common.compare import Tolerance
 from kernels.common.domain import Domain
 from kernels.delta.prefill import delta_prefill
-from kernels.delta.prefill_tile import PrefillTile
 
 TOLERANCE = Tolerance(
     1.001 * 2.0**-8,
@@ -99,16 +98,16 @@ def prefill_case(
             TensorSpec("state_out", ("H", "D", "E"), fp32),
         ),
         TOLERANCE,
-        interpreted=not cuda_only,
+        interpreted=False,
         cuda_only=cuda_only,
         note=f"keys {keys.name}, values {values.name}, {gates.name}, beta {betas.name}",
     )
 
 
-def run_prefill(inputs: Tensors, outputs: Tensors, tile: PrefillTile | None = None) -> None:
+def run_prefill(inputs: Tensors, outputs: Tensors) -> None:
     """Call delta_prefill on a case's tensors, on a copy of its state."""
     outputs["state_out"].copy_(inputs["state"])
-    advance(inputs, outputs["state_out"], slice(None), tile=tile, out=outputs["out"])
+    advance(inputs, outputs["state_out"], slice(None), out=outputs["out"])
 
 
 def advance(
@@ -116,9 +115,8 @@ def advance(
     state: torch.Tensor,
     rows: slice,
     *,
-    tile: PrefillTile | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Call delta_prefill on some rows of a case and a state of its own."""
     q, k, v, g, beta = (inputs[name][rows] for name in ("q", "k", "v", "g", "beta"))
-    return delta_prefill(q, k, v, g, beta, state, tile=tile, out=out)
+    return delta_prefill(q, k, v, g, beta, state, out=out)

@@ -1,92 +1,77 @@
-"""Describe how the chunked delta rule is launched."""
+"""Describe how the chunked delta rule is launched. Pure Python.
+
+A GPU keeps one walk: its bits are those of the tensor cores' instructions. Nothing else here
+changes one.
+"""
 
 from dataclasses import dataclass
-from typing import Any
 
-import torch
-
-from kernels.delta.reference import CHUNK, LENGTH_EPS
+from kernels.common.chips import Capability, has_wgmma
+from kernels.delta.reference import CHUNK
 
 WIDTH = 128
 """Width of keys and values that the kernels are built for."""
 
-BLOCK = 16
-"""Tokens of a diagonal block of the triangular system: substituted column by column."""
+COLUMNS = 16
+"""Columns of a state that one warp keeps in registers, as in prefill_walk.cuh."""
+
+LOWER_BLOCKS = 10
+"""Blocks of 16 x 16 on and below the diagonal of a chunk's matrix."""
+
+PREPARED_BYTES = 4 * LOWER_BLOCKS * 16 * 16 * 2 + 4 * (2 * CHUNK + 4)
+"""`Prepared` of prefill_products.cuh: two matrices in heads and tails, factors in fp32."""
+
+CHUNK_WARPS = 4
+"""Warps that prepare a chunk: one for each 16 tokens."""
+
+CHUNK_SHARED_BYTES = 2 * CHUNK * WIDTH * 2 + 4 * CHUNK * 5
+"""Shared memory of a block that prepares a chunk: keys and queries, whose place the triangular
+system takes later, and five numbers a token."""
 
 
 @dataclass(frozen=True)
 class PrefillTile:
-    """A launch of the two kernels.
+    """A launch of the walk over chunks.
 
     Attributes:
-        values: columns of the state that one program of the walk holds: 16, 32, 64 or 128.
-        chunk_warps: warps of a program that prepares a chunk.
-        scan_warps: warps of a program of the walk.
-        stages: chunks whose operands the walk holds in shared memory at once.
-        part: channels of keys and queries that a program prepares a chunk from at once.
-
-    Raises:
-        ValueError: four warps walk with one stage, which Triton 3.6 compiles wrong for Hopper.
+        values: columns of the state that a block holds: 64 or 128, a warp for every 16.
+        buffers: chunks that a block has room for: 2, so that one is copied while one is walked, or
+            1, where all but keys wait until the chunk before is done with their place.
+        wgmma: walk by prefill_walk_wgmma.cu, which takes 64 values and 2 buffers.
     """
 
     values: int
-    chunk_warps: int
-    scan_warps: int
-    stages: int
-    part: int = 64
+    buffers: int
+    wgmma: bool = False
 
-    def __post_init__(self) -> None:
-        if (self.scan_warps, self.stages) == (4, 1):
-            raise ValueError(
-                "PrefillTile: a walk of 4 warps with 1 stage reads wrong memory on Hopper (Triton "
-                "3.6); take 2 stages or 8 warps"
-            )
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return 32 * self.values // COLUMNS
 
-    def chunk_constants(self, heads_a_key: int) -> dict[str, Any]:
-        """Return the constants of the kernel that prepares chunks."""
+    def macros(self) -> dict[str, int]:
+        """Return the compile-time constants of the walk."""
         return {
-            "EPS": LENGTH_EPS,
-            "PART": self.part,
-            "HEADS_A_KEY": heads_a_key,
-            "WIDTH": WIDTH,
-            "CHUNK": CHUNK,
-            "BLOCK": BLOCK,
-        }
-
-    def scan_constants(self, heads_a_key: int) -> dict[str, Any]:
-        """Return the constants of the walk."""
-        return {
-            "HEADS_A_KEY": heads_a_key,
-            "WIDTH": WIDTH,
-            "CHUNK": CHUNK,
             "VALUES": self.values,
-            "STAGES": self.stages,
+            "BUFFERS": self.buffers,
+            "SHARED_BYTES": self.shared_bytes(),
         }
 
-    def chunk_options(self) -> dict[str, Any]:
-        """Return the launch options of the kernel that prepares chunks."""
-        return {"num_warps": self.chunk_warps, "num_stages": 1}
-
-    def scan_options(self) -> dict[str, Any]:
-        """Return the launch options of the walk."""
-        return {"num_warps": self.scan_warps, "num_stages": 1}
-
-
-HOPPER = PrefillTile(values=64, chunk_warps=4, scan_warps=4, stages=2)
-"""For 227 KiB of shared memory a block, where the next chunk is read while one is walked."""
-
-SMALL = PrefillTile(values=32, chunk_warps=8, scan_warps=8, stages=1)
-"""For 99 KiB."""
+    def shared_bytes(self) -> int:
+        """Return the shared memory of a block: keys twice, all else once a buffer."""
+        rows, values = CHUNK * WIDTH * 2, CHUNK * self.values * 2
+        barrier = 8
+        held = 2 * rows + self.buffers * (rows + values + PREPARED_BYTES + barrier)
+        return -(-held // 1024) * 1024
 
 
-def of_capability(capability: int) -> PrefillTile:
-    """Return the launch for a compute capability: 90 for an H200, 121 for a GB10."""
-    return HOPPER if capability == 90 else SMALL
+BY_FOUR_WARPS = PrefillTile(values=64, buffers=2, wgmma=True)
+"""For 227 KiB of shared memory a block: 96 blocks for the 27B, four warps each."""
+
+BY_ONE_WARP = PrefillTile(values=128, buffers=1)
+"""For 99 KiB: 48 blocks for the 27B, as many as a GB10 has multiprocessors."""
 
 
-def default(device: torch.device) -> PrefillTile:
-    """Return the launch for a device; a CPU, which interprets, takes the small one."""
-    if device.type != "cuda":
-        return SMALL
-    major, minor = torch.cuda.get_device_capability(device)
-    return of_capability(10 * major + minor)
+def default(capability: Capability) -> PrefillTile:
+    """Return the launch for a GPU."""
+    return BY_FOUR_WARPS if has_wgmma(capability) else BY_ONE_WARP

@@ -69,12 +69,11 @@ def delta_step_reference(
         fp32 throughout, products and sums rounded apart; one rounding of the output.
     """
     per_key = v.shape[0] // q.shape[0]
-    q32 = unit_length(q.float()) / (q.shape[-1] ** 0.5)
-    k32 = unit_length(k.float())
+    both = unit_length(torch.stack((q, k)).float())
     if per_key > 1:
-        q32, k32 = q32.repeat_interleave(per_key, 0), k32.repeat_interleave(per_key, 0)
+        both = both.repeat_interleave(per_key, 1)
+    q32, k32 = both[0] / (q.shape[-1] ** 0.5), both[1, :, :, None]
     state *= g.exp()[:, None, None]
-    k32 = k32[:, :, None]
     seen = (state * k32).sum(-2)
     change = (v.float() - seen) * beta.float()[:, None]
     state += k32 * change[:, None, :]

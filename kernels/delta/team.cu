@@ -57,17 +57,13 @@ __device__ __forceinline__ void finish(Shared& shared, WalkedRow* rows, const Wa
   finish_rows(to, shared.found, shared.walked, shared.told, shared.came, rows, share, lane);
 }
 
-__device__ __forceinline__ void take_row(Row& row, Gates& gates, const WalkedRow& from, const Gates& its, const Place& at,
-                                         int first) {
-  load_keys(row.k, from.k, at);
-  load_keys(row.q, from.q, at);
-  row.v = from.v[at.own - first];
-  gates = its;
-}
-
-// u = beta (v - decay S'k) of a lane's own column
-__device__ __forceinline__ float change(float seen, const Row& row, const Gates& gates) {
-  return __fmul_rn(__fmaf_rn(-gates.decay, seen, __bfloat162float(row.v)), gates.beta);
+// Hand what a row changed to those who finish it, and say so behind the last of a chunk.
+__device__ __forceinline__ void hand_over(Shared& shared, int row, const Changed& changed, bool ends_chunk,
+                                          const Place& at, int first, int lane) {
+  const bool tells_u = at.sharer < COLUMNS;
+  (tells_u ? shared.found[row].u : shared.found[row].asked)[at.own - first] = tells_u ? changed.u : changed.asked;
+  __syncwarp();
+  arrive_if(ends_chunk && lane == 0, shared.walked[row / CHUNK]);
 }
 
 __device__ __forceinline__ void walk(Shared& shared, Values* kept, const WalkedRow* rows, const Walk& p, const Place& at,
@@ -88,44 +84,29 @@ __device__ __forceinline__ void walk(Shared& shared, Values* kept, const WalkedR
   // restored: behind a row, for the next one; tables say nothing of rows that there are not
   const unsigned saved = __ballot_sync(ALL, lane < p.rows && save >= 0);
   const unsigned restored = __ballot_sync(ALL, lane < p.rows && restore >= 0) >> 1;
-  const bool tells_u = at.sharer < COLUMNS;
-  float* to = (tells_u ? shared.found[0].u : shared.found[0].asked) + at.own - first;
-  Row row;
-  Gates gates;
-  wait_at(shared.came[FIRST]);
-  take_row(row, gates, rows[0], shared.gates[0], at, first);
+  const unsigned stops = saved | restored | 1u << (FIRST_ROWS - 1);  // rows behind which there is more to do
   const int last = p.rows - 1;
+  Asked row;
+  wait_at(shared.came[FIRST]);
   int i = 0;
-  while (i < last) {
-    if (i == FIRST_ROWS - CHUNK) wait_at(shared.came[REST]);
-    const int touched = (saved | restored) >> i, end_of_chunk = min(last, i / CHUNK * CHUNK + CHUNK);
-    const int end = touched ? min(end_of_chunk, i + __ffs(touched)) : end_of_chunk;
+  while (true) {
+    begin(row, s, rows[i], shared.gates[i], at, first);
+    const int end = min(last, i - 1 + __ffs(stops >> i | 1u << 31));
 #pragma unroll 1
     for (; i < end; ++i) {
-      float sum[COLUMNS], u[COLUMNS];
-      products(sum, s, row.k);
-      const float seen = own_over_lanes(sum, at.sharer), decay = gates.decay;
-      ask_and_fade(sum, s, row.q, decay);
-      const float own_u = change(seen, row, gates);
-      spread(u, own_u, lane);
-      const float asked = __fmul_rn(decay, own_over_lanes(sum, at.sharer));
-      write(s, row.k, u);
-      take_row(row, gates, rows[i + 1], shared.gates[i + 1], at, first);
-      *to = tells_u ? own_u : asked;
-      to += 2 * BLOCK_COLUMNS;
+      const Changed changed = ask(row, s, at);
+      hand_over(shared, i, changed, i % CHUNK == CHUNK - 1, at, first, lane);
+      write(s, row.k, changed, lane);
+      begin(row, s, rows[i + 1], shared.gates[i + 1], at, first);
     }
-    if (saved >> (i - 1) & 1) keep(kept_part(kept, __shfl_sync(ALL, save, i - 1), lane), s);
-    if (restored >> (i - 1) & 1) recall(s, kept_part(kept, __shfl_sync(ALL, restore, i), lane));
-    if (i % CHUNK == 0) arrive_as_warp(shared.walked[i / CHUNK - 1], lane);
+    const Changed changed = ask(row, s, at);
+    hand_over(shared, i, changed, i == last || i % CHUNK == CHUNK - 1, at, first, lane);
+    if (i == last) break;
+    write(s, row.k, changed, lane);
+    if (saved >> i & 1) keep(kept_part(kept, __shfl_sync(ALL, save, i), lane), s);
+    if (restored >> i & 1) recall(s, kept_part(kept, __shfl_sync(ALL, restore, i + 1), lane));
+    if (++i == FIRST_ROWS) wait_at(shared.came[REST]);
   }
-  // behind the last row nothing asks for the state
-  float sum[COLUMNS];
-  products(sum, s, row.k);
-  const float own_u = change(own_over_lanes(sum, at.sharer), row, gates);
-  products(sum, s, row.q);
-  const float asked = __fmul_rn(gates.decay, own_over_lanes(sum, at.sharer));
-  *to = tells_u ? own_u : asked;
-  arrive_as_warp(shared.walked[last / CHUNK], lane);
   if constexpr (CLUSTERED) meet_cluster();
 }
 

@@ -4,6 +4,7 @@ Pure Python. On an H200 a team has half a head of the 27B: four warps walk, one 
 and four bring and finish the rows.
 """
 
+from kernels.common.chips import Capability, measured_like
 from kernels.common.round import MAX_ROWS
 from kernels.delta.tile import most_kept
 
@@ -24,14 +25,14 @@ THREADS = 32 * (WARPS + FINISHERS)
 ROWS_FROM = {False: 8, True: 1}
 """Rows from which teams are quicker, by whether a gate follows (README)."""
 
-HOPPER = 9
-"""Major compute capability whose multiprocessors have room for all rows of a call."""
 
+def takes(num_rows: int, value_dim: int, capability: Capability, *, gated: bool) -> bool:
+    """Say whether walks of so many rows, of heads of E values, are this kernel's.
 
-def takes(num_rows: int, value_dim: int, capability: tuple[int, int], *, gated: bool) -> bool:
-    """Say whether walks of so many rows, of heads of E values, are this kernel's."""
+    It was measured on an H200, whose multiprocessors have room for all rows of a call.
+    """
     whole = value_dim in (BLOCK, 2 * BLOCK)
-    return capability[0] == HOPPER and whole and num_rows >= ROWS_FROM[gated]
+    return measured_like(capability) == 90 and whole and num_rows >= ROWS_FROM[gated]
 
 
 def blocks_of(value_dim: int) -> int:

@@ -47,10 +47,11 @@ __device__ __forceinline__ void arrive_with_copies(Barrier& barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(&barrier)) : "memory");
 }
 
-// Arrive for the warp: all that its lanes wrote is there.
-__device__ __forceinline__ void arrive_as_warp(Barrier& barrier, int lane) {
-  __syncwarp();
-  if (lane == 0) arrive(shared_address(&barrier));
+// Arrive, or not; no branch, so that it may stand amid the arithmetic.
+__device__ __forceinline__ void arrive_if(bool does, Barrier& barrier) {
+  asm volatile(
+      "{\n .reg .pred does;\n setp.ne.b32 does, %1, 0;\n @does mbarrier.arrive.shared::cta.b64 _, [%0];\n}"
+      ::"r"(shared_address(&barrier)), "r"(static_cast<int>(does)) : "memory");
 }
 
 __device__ __forceinline__ void wait_at(Barrier& barrier) {

@@ -32,7 +32,7 @@ WARP = 32
 
 WARPS = {False: 1, True: 2}
 """Warps of a block, which divide the tiles of a head. Without a gate they have nothing to tell each
-other; of a gated head 99 KiB hold those of two. Hopper has another kernel for most (team.py)."""
+other; of a gated head 99 KiB hold those of two. An H200 has another kernel for most (team.py)."""
 
 
 def macros(key_dim: int, value_dim: int, *, gated: bool) -> dict[str, int]:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import torch
 
 from kernels.common.case import Tensors
+from kernels.common.compare import BF16_ROUNDING, FP32_ROUNDING
 from kernels.delta.problems import gate_of
 
-UNIT = 1.01 * 2.0**-24
+UNIT = 1.01 * FP32_ROUNDING
 """Largest relative error of one fp32 rounding, with 1 % for errors of second order."""
 
-BF16_UNIT = 2.0**-8
 SUBNORMAL = 2.0**-133
 """Absolute error of a step whose results are subnormal: half a subnormal step of bf16, and far
 more than the 2^9 roundings of 2^-150 in fp32."""
@@ -52,7 +52,7 @@ def truth_walk(inputs: Tensors) -> Tensors:
         behind[row], u, u_error, out, out_error = _step(inputs, half, row, behind[parent])
         record_u[half, row], u_slack[half, row] = u, u_error
         outs.append(out)
-        slacks.append(out_error + BF16_UNIT * (out.abs() + out_error) + SUBNORMAL)
+        slacks.append(out_error + BF16_ROUNDING * (out.abs() + out_error) + SUBNORMAL)
     out, out_slack = _gated(inputs, torch.stack(outs), torch.stack(slacks))
     return {
         "out": out,
@@ -137,7 +137,7 @@ def _gated(
     normed = out / rms
     error = slack / least + normed.abs() * moved / least
     factor = weight * z * torch.sigmoid(z)
-    rounded = 1 - (1 - BF16_UNIT) ** 3 + 30 * UNIT
+    rounded = 1 - (1 - BF16_ROUNDING) ** 3 + 30 * UNIT
     size = (normed.abs() + error) * factor.abs()
     return normed * factor, error * factor.abs() + 1.02 * rounded * size + SUBNORMAL
 

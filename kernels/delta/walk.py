@@ -84,7 +84,7 @@ def delta_walk(
     axes.tensor("state", state, ("H", "D", "E"), fp32, "pass the state of one layer")
     axes.tensor("out", out, ("T", "H", "E"), (torch.bfloat16,), "allocate it like v")
     expect_record(axes, name, record, ())
-    expect_pending(axes, name, parity, num_pending, pending_rows)
+    expect_pending(axes, parity, num_pending, pending_rows)
     for title, table in (("saves", saves), ("restores", restores)):
         axes.tensor(title, table, ("32",), (torch.int32,), "pass the table of TreeTables")
     tensors = {
@@ -132,16 +132,10 @@ def expect_record(axes: Axes, name: str, record: DeltaRecord, layers: tuple[str,
     axes.tensor("record.k", record.k, (*halves, "G", "D"), fp32, mend)
     axes.tensor("record.u", record.u, (*halves, "H", "E"), fp32, mend)
     axes.tensor("record.decay", record.decay, (*halves, "H"), fp32, mend)
-    if (axes["2"], axes["32"]) != (2, MAX_ROWS):
-        raise ValueError(
-            f"{name}: the record has {axes['2']} halves of {axes['32']} rows, expected 2 of "
-            f"{MAX_ROWS}; {mend}"
-        )
 
 
 def expect_pending(
     axes: Axes,
-    name: str,
     parity: torch.Tensor,
     num_pending: torch.Tensor,
     pending_rows: torch.Tensor,
@@ -156,10 +150,6 @@ def expect_pending(
     axes.tensor("parity", parity, ("1",), int32, mend)
     axes.tensor("num_pending", num_pending, ("1",), int32, mend)
     axes.tensor("pending_rows", pending_rows, ("32",), int32, mend)
-    if axes["1"] != 1:
-        raise ValueError(
-            f"{name}: parity and num_pending are one number each, got {axes['1']}; {mend}"
-        )
 
 
 def expect_whole(axes: Axes, name: str, tensors: dict[str, torch.Tensor]) -> None:

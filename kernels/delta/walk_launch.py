@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from kernels.common import nvrtc
+from kernels.common import gpu, nvrtc
+from kernels.common.chips import Capability
 from kernels.common.cuda_kernel import CudaKernel, Launch
 from kernels.common.operands_arguments import NextOperands, next_operands
 from kernels.delta import team
@@ -149,7 +150,7 @@ def launch_fold(
     fold.launch(shape, arguments)
 
 
-def cubin(key_dim: int, value_dim: int, capability: tuple[int, int], *, gated: bool) -> bytes:
+def cubin(key_dim: int, value_dim: int, capability: Capability, *, gated: bool) -> bytes:
     """Compile both kernels of walk.cu; needs no GPU.
 
     Args:
@@ -159,33 +160,32 @@ def cubin(key_dim: int, value_dim: int, capability: tuple[int, int], *, gated: b
         gated: the walk ends in a gate.
     """
     chosen = macros(key_dim, value_dim, gated=gated)
-    return nvrtc.compile_cubin(_source(SOURCE), nvrtc.architecture(capability), chosen)
+    return nvrtc.compile_file(SOURCE, capability, chosen)
 
 
-def team_cubin(key_dim: int, value_dim: int, capability: tuple[int, int], *, gated: bool) -> bytes:
+def team_cubin(key_dim: int, value_dim: int, capability: Capability, *, gated: bool) -> bytes:
     """Compile the walk of team.cu, as `cubin` does those of walk.cu."""
     chosen = team.macros(key_dim, value_dim, gated=gated)
-    return nvrtc.compile_cubin(_source(TEAM_SOURCE), nvrtc.architecture(capability), chosen)
+    return nvrtc.compile_file(TEAM_SOURCE, capability, chosen)
 
 
 @cache
 def load(name: str, key_dim: int, value_dim: int, device: int, *, gated: bool) -> CudaKernel:
     """Compile and load a kernel of walk.cu on the current device, once."""
-    capability = torch.cuda.get_device_capability(device)
+    capability = gpu.chip(device)
     return CudaKernel(cubin(key_dim, value_dim, capability, gated=gated), name)
 
 
 @cache
 def load_team(key_dim: int, value_dim: int, device: int, *, gated: bool) -> CudaKernel:
     """Compile and load the walk of team.cu on the current device, once."""
-    capability = torch.cuda.get_device_capability(device)
+    capability = gpu.chip(device)
     return CudaKernel(team_cubin(key_dim, value_dim, capability, gated=gated), "delta_walk_team")
 
 
 @cache
 def _goes_by_teams(num_rows: int, value_dim: int, device: int, *, gated: bool) -> bool:
-    capability = torch.cuda.get_device_capability(device)
-    return team.takes(num_rows, value_dim, capability, gated=gated)
+    return team.takes(num_rows, value_dim, gpu.choices(device), gated=gated)
 
 
 @cache
@@ -208,11 +208,6 @@ def _team_shape(
     shared = team.shared_bytes(num_rows, key_dim)
     cluster = of_a_head if gated else 1
     return Launch(heads * of_a_head, team.THREADS, shared, cluster=cluster, overlap=overlap)
-
-
-@cache
-def _source(path: Path) -> str:
-    return nvrtc.read_source(path)
 
 
 def _record(

@@ -4,6 +4,7 @@
 // there. A warp fills and empties its rings alone: no block has anything to wait for.
 #pragma once
 
+#include "../common/async_copies.cuh"
 #include "../common/barriers.cuh"
 #include "walk_tile.cuh"
 
@@ -25,24 +26,3 @@ struct Rings {
   PendingSlot pending[STAGES];
   RowSlot rows[STAGES];
 };
-
-__device__ __forceinline__ void copy_16(unsigned to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(from) : "memory");
-}
-
-// The same, or nothing; no branch, so that rows are asked for amid the arithmetic.
-__device__ __forceinline__ void copy_16_if(bool wanted, unsigned to, const void* from) {
-  asm volatile(
-      "{\n .reg .pred wanted;\n setp.ne.b32 wanted, %2, 0;\n"
-      " @wanted cp.async.cg.shared.global [%0], [%1], 16;\n}"
-      ::"r"(to), "l"(from), "r"(static_cast<int>(wanted)) : "memory");
-}
-
-__device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Wait for all groups but the newest LEFT, of all lanes.
-template <int LEFT>
-__device__ __forceinline__ void wait_for_groups() {
-  asm volatile("cp.async.wait_group %0;" :: "n"(LEFT) : "memory");
-  __syncwarp();
-}

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from kernels.common.compare import different_bits
-from kernels.delta.prefill import delta_prefill
+from kernels.delta.prefill import _check_layout, delta_prefill
 from kernels.delta.prefill_problems import advance, prefill_case
-from kernels.delta.prefill_tile import HOPPER, SMALL, PrefillTile, of_capability
 from kernels.delta.reference import delta_chunk_reference
 
 NAMES = ("q", "k", "v", "g", "beta", "state")
@@ -57,20 +56,26 @@ def test_value_heads_that_share_no_key_head_evenly_are_refused():
         delta_prefill(*(inputs[name] for name in NAMES))
 
 
-def test_kernels_refuse_other_widths_and_a_state_with_gaps(monkeypatch):
-    monkeypatch.setattr("kernels.common.interpreter.is_installed", lambda: True)
+def layout(inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    return (*(inputs[name] for name in ("q", "k", "v", "state")), torch.empty_like(inputs["v"]))
+
+
+def test_kernels_refuse_other_widths_and_a_state_with_gaps():
     inputs = drawn()
     narrow = {name: inputs[name][..., :64] for name in ("q", "k", "v")}
-    narrow |= {"state": inputs["state"][:, :64, :64]}
     with pytest.raises(ValueError, match="must be 128 wide on a GPU, got D = 64, E = 64"):
-        delta_prefill(*((inputs | narrow)[name] for name in NAMES))
+        _check_layout(*layout(inputs | narrow))
     inputs["state"] = torch.zeros(3, 128, 256)[..., :128]
     with pytest.raises(ValueError, match="state .* must be contiguous within a head"):
-        delta_prefill(*(inputs[name] for name in NAMES))
+        _check_layout(*layout(inputs))
 
 
-def test_each_gpu_has_its_launch_and_a_wrong_one_cannot_be_made():
-    assert of_capability(90) == HOPPER
-    assert of_capability(121) == of_capability(120) == of_capability(89) == SMALL
-    with pytest.raises(ValueError, match="take 2 stages or 8 warps"):
-        PrefillTile(values=32, chunk_warps=4, scan_warps=4, stages=1)
+def test_kernels_refuse_rows_that_16_bytes_do_not_divide():
+    inputs = drawn()
+    _check_layout(*layout(inputs))
+    wide = torch.zeros(5, 1, 140, dtype=torch.bfloat16)
+    with pytest.raises(ValueError, match=r"rows of k .* strides \[140, 140, 1\] and .* of 0 bytes"):
+        _check_layout(*layout(inputs | {"k": wide[..., :128]}))
+    shifted = torch.zeros(5, 1, 144, dtype=torch.bfloat16)[..., 4:132]
+    with pytest.raises(ValueError, match="rows of q .* address of 8 bytes beyond"):
+        _check_layout(*layout(inputs | {"q": shifted}))

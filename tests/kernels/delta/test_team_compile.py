@@ -1,4 +1,4 @@
-"""The gated walk by teams fits a Hopper, and leaves room there: no spill, no atomic."""
+"""The gated walk by teams fits an H200, and leaves room there: no spill, no atomic."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from kernels.delta import team
 from kernels.delta.walk_launch import team_cubin
 from tests.kernels.compiling import bases
 
-HOPPER = (9, 0)
+H200 = (9, 0)
 NUM_SMS = 132
 RESERVED = 1024
 """Bytes of shared memory that the system keeps of each team."""
@@ -24,7 +24,7 @@ def binary(request) -> tuple[int, int, bytes]:
     """Code, with the key dimension and the blocks of a cluster."""
     key_dim, value_dim, gated = request.param
     cluster = team.blocks_of(value_dim) if gated else 1
-    return key_dim, cluster, team_cubin(key_dim, value_dim, HOPPER, gated=gated)
+    return key_dim, cluster, team_cubin(key_dim, value_dim, H200, gated=gated)
 
 
 def test_nothing_is_kept_in_local_memory(binary):
@@ -70,12 +70,14 @@ def test_a_layer_of_the_27b_leaves_multiprocessors_to_what_comes_behind():
     assert HEADS_OF_27B * team.blocks_of(128) == 96 < NUM_SMS
 
 
-def test_heads_of_one_or_two_teams_are_this_kernels_on_a_hopper_and_nowhere_else():
-    assert team.takes(16, 128, HOPPER, gated=True)
-    assert team.takes(16, 64, HOPPER, gated=False)
-    assert not team.takes(16, 48, HOPPER, gated=True)
-    assert not team.takes(16, 256, HOPPER, gated=False)
-    assert not team.takes(7, 128, HOPPER, gated=False)
+def test_heads_of_one_or_two_teams_are_this_kernels_on_an_h200_and_nowhere_else():
+    assert team.takes(16, 128, H200, gated=True)
+    assert team.takes(16, 64, H200, gated=False)
+    assert not team.takes(16, 48, H200, gated=True)
+    assert not team.takes(16, 256, H200, gated=False)
+    assert team.takes(8, 128, H200, gated=False)
+    assert not team.takes(7, 128, H200, gated=False)
+    assert team.takes(1, 128, H200, gated=True)
     assert not team.takes(16, 128, (12, 1), gated=True)
 
 

@@ -10,7 +10,7 @@ from kernels.common.round import MAX_ROWS
 from kernels.common.tree import MAX_KEPT, depth_first, plan_tree
 from kernels.delta import walk
 from kernels.delta.fold import delta_fold
-from kernels.delta.gate import OutputGate
+from kernels.delta.gate import OutputGate, expect_gate
 from kernels.delta.problems import bush
 from kernels.delta.record import DeltaRecord
 from kernels.delta.tile import fits, most_kept
@@ -70,7 +70,8 @@ def test_arguments_that_agree_are_taken():
         ("beta", torch.zeros(4, 6), r"beta must be \[T, H\] = \[3, 6\], got \[4, 6\]"),
         ("out", torch.zeros(3, 6, 8).bfloat16(), r"out must be \[T, H, E\]"),
         ("saves", torch.zeros(3, dtype=torch.int32), r"saves must be \[32\]"),
-        ("parity", torch.zeros(2, dtype=torch.int32), r"num_pending must be \[1\] = \[2\], got"),
+        ("parity", torch.zeros(2, dtype=torch.int32), r"parity must be \[1\] = \[1\], got \[2\]"),
+        ("num_pending", torch.zeros(0, dtype=torch.int32), r"num_pending must be \[1\] = \[1\]"),
         ("pending_rows", torch.zeros(32), r"pending_rows must be int32"),
         ("state", torch.zeros(6, 32, 32)[:, :, ::2], r"must have stride 1 along E"),
         ("state", torch.zeros(6, 64, 16)[:, ::2], r"state must be contiguous, got strides"),
@@ -89,6 +90,7 @@ def test_a_wrong_argument_is_refused_in_a_sentence(name, wrong, sentence):
         (torch.zeros(3, 6, 16).bfloat16(), torch.zeros(8), r"gate.weight must be \[E\] = \[16\]"),
         (torch.zeros(3, 12, 16).bfloat16()[:, ::2], torch.zeros(16), r"heads side by side"),
         (torch.zeros(3, 100).bfloat16()[:, 4:].view(3, 6, 16), torch.zeros(16), r"16 bytes align"),
+        (torch.zeros(3, 104).bfloat16()[:, 4:100].view(3, 6, 16), torch.zeros(16), r"16 bytes al"),
     ],
 )  # fmt: skip
 def test_a_wrong_gate_is_refused_in_a_sentence(z, weight, sentence):
@@ -112,7 +114,7 @@ def test_a_record_of_other_rows_is_refused():
     record = held["record"]
     short = {name: getattr(record, name)[:, :16] for name in ("raw", "k", "u", "decay")}
     held["record"] = DeltaRecord(**short)
-    with pytest.raises(ValueError, match=r"2 halves of 16 rows, expected 2 of 32"):
+    with pytest.raises(ValueError, match=r"record.k must be .* = \[2, 32, 2, 32\], got \[2, 16, "):
         delta_walk(**held)
 
 
@@ -139,3 +141,10 @@ def test_a_layer_of_a_record_shares_its_memory():
     assert bool((record.u[1] == 3.0).all())
     assert bool((record.u[0] == 0.0).all())
     assert record.raw.shape == (2, 2, 32, 8)
+
+
+def test_heads_wider_than_a_cluster_are_walked_without_a_gate():
+    axes = walk.Axes("delta_walk")
+    z, weight = torch.zeros(1, 2, 144).bfloat16(), torch.zeros(144)
+    with pytest.raises(ValueError, match=r"E = 144 values came with a gate, which takes up to 128"):
+        expect_gate(axes, "delta_walk", OutputGate(z, weight, 1e-6), z)
