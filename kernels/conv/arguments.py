@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 
 from kernels.common.expect import Axes
-from kernels.common.round import MAX_ROWS
 
 BF16, FP32, INT32 = (torch.bfloat16,), (torch.float32,), (torch.int32,)
 
@@ -96,21 +95,6 @@ def expect_width(function: str, axes: Axes) -> None:
             f"C = {heads * width} channels, 2 H = {2 * axes['H']} gates and {TAPS} taps; got "
             f"x of {axes['C']}, ab of {axes['2 H']}, weight of {axes['taps']} taps; "
             "pass q | k | v, a | b and the weight of one layer"
-        )
-
-
-def expect_records(function: str, axes: Axes) -> None:
-    """Check the sizes of what is double-buffered, and of scalars.
-
-    Raises:
-        ValueError: a tail, a record or a scalar has another size.
-    """
-    got = (axes["halves"], axes["kept"], axes["nodes"])
-    if got != (2, TAPS - 1, MAX_ROWS) or axes["one"] != 1:
-        raise ValueError(
-            f"{function}: tails have 2 halves of {TAPS - 1} rows, records 2 halves of {MAX_ROWS} "
-            f"rows and scalars 1 element; got {got[0]} halves, {got[1]} and {got[2]} rows, "
-            f"{axes['one']} elements; pass the round's own"
         )
 
 

@@ -9,6 +9,7 @@ import torch
 from kernels.common import domain
 from kernels.common.case import Case, Tensors
 from kernels.common.family import Family, Op
+from kernels.conv import laws, prefill_laws
 from kernels.conv.arguments import GateInputs
 from kernels.conv.gates_reference import (
     KERNEL,
@@ -19,7 +20,6 @@ from kernels.conv.gates_reference import (
     tail_behind_pending_reference,
     unit_length,
 )
-from kernels.conv.laws import LAWS
 from kernels.conv.problems import (
     CHAIN,
     STEEP_GATES,
@@ -130,6 +130,6 @@ FAMILY = Family(
         "conv_fold": Op(run_fold, truth_of_fold, _model_fold),
     },
     cases=_cases(),
-    laws=LAWS,
+    laws=(*laws.LAWS, *prefill_laws.LAWS),
     timed=timed,
 )

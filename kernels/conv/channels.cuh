@@ -38,13 +38,17 @@ __device__ __forceinline__ void convolve_channels(float (&y)[CHANNELS], const ui
   for (int i = 0; i < WINDOW; ++i) widen(rows[i], window[i]);
   widen(taps[0], {by[0].x, by[0].y}), widen(taps[1], {by[0].z, by[0].w});
   widen(taps[2], {by[1].x, by[1].y}), widen(taps[3], {by[1].z, by[1].w});
+  float total[CHANNELS];
 #pragma unroll
   for (int c = 0; c < CHANNELS; ++c) {
-    float total = __fmul_rn(rows[0][c], taps[c][0]);
+    total[c] = __fmul_rn(rows[0][c], taps[c][0]);
 #pragma unroll
-    for (int i = 1; i < WINDOW; ++i) total = __fadd_rn(total, __fmul_rn(rows[i][c], taps[c][i]));
-    y[c] = rounded(exact_silu(rounded(total)));
+    for (int i = 1; i < WINDOW; ++i) total[c] = __fadd_rn(total[c], __fmul_rn(rows[i][c], taps[c][i]));
+    total[c] = rounded(total[c]);
   }
+  exact_silus(y, total);
+#pragma unroll
+  for (int c = 0; c < CHANNELS; ++c) y[c] = rounded(y[c]);
 }
 
 // 1 / length of the vector that the warp holds: squares added by a tree of neighbours.

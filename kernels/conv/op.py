@@ -1,7 +1,8 @@
 """Offer the convolution with its gates: check arguments, choose the build, launch.
 
-CUDA tensors go to the Triton kernels, CPU tensors to the torch references. In a process whose
-kernels were built for Triton's interpreter (checks only) CPU tensors go to the Triton kernels too.
+CUDA tensors go to the Triton kernels, or to rows.cu on an H200 where rows come with what their
+a | b are the product of; CPU tensors to the torch references. In a process whose kernels were built
+for Triton's interpreter (checks only) CPU tensors go to the Triton kernels too.
 """
 
 import torch
@@ -18,7 +19,6 @@ from kernels.conv.arguments import (
     checked_layer,
     constants_of,
     expect_contiguous,
-    expect_records,
     expect_width,
 )
 from kernels.conv.gates_reference import (
@@ -29,6 +29,7 @@ from kernels.conv.gates_reference import (
     tail_behind_pending_reference,
     unit_length,
 )
+from kernels.conv.rows_launch import launch_rows, takes
 
 FOLD_LANES = 512
 """Channels of one program of the fold."""
@@ -84,7 +85,8 @@ def conv_gates(
             Scalars, tables, tails and the last round's rows are read before that kernel ends:
             what writes them must have ended before the graph, or the last kernel without
             overlap, began. So are the rows that a | b are the product of: they must be older than
-            that kernel, and it must have waited before it let this one start, as products do.
+            that kernel, and it must have waited before it let this one start, as products do; beta
+            and decay may be written before it ends, so it may not touch them.
 
     Raises:
         TypeError: a dtype is not one of those above.
@@ -105,20 +107,19 @@ def conv_gates(
         `Qwen3_5GatedDeltaNet`, transformers 5.24.
     """
     axes = checked_layer(Axes("conv_gates"), x, ab, weight, decay_rate, dt_bias)
-    axes.tensor("tails", tails, ("halves", "kept", "C"), BF16, "pass bf16 [2, 3, C]")
-    axes.tensor("record_raw", record_raw, ("halves", "nodes", "C"), BF16, "pass bf16 [2, 32, C]")
-    record = ("halves", "nodes")
+    axes.tensor("tails", tails, ("2", "3", "C"), BF16, "pass bf16 [2, 3, C]")
+    axes.tensor("record_raw", record_raw, ("2", "32", "C"), BF16, "pass bf16 [2, 32, C]")
+    record = ("2", "32")
     axes.tensor("record_k", record_k, (*record, "G", "D"), FP32, "pass fp32 [2, 32, G, D]")
     axes.tensor("record_decay", record_decay, (*record, "H"), FP32, "pass fp32 [2, 32, H]")
     for name, scalar in (("parity", parity), ("num_pending", num_pending)):
-        axes.tensor(name, scalar, ("one",), INT32, "pass a scalar in device memory")
+        axes.tensor(name, scalar, ("1",), INT32, "pass a scalar in device memory")
     for name, rows in (("pending_rows", pending_rows), ("parents", parents)):
-        axes.tensor(name, rows, ("nodes",), INT32, "pass one entry a row of a record")
+        axes.tensor(name, rows, ("32",), INT32, "pass one entry a row of a record")
     axes.tensor("q", q, ("T", "G", "D"), FP32, "allocate fp32 [T, G, D]")
     axes.tensor("v", v, ("T", "H", "D"), BF16, "allocate bf16 [T, H, D]")
     axes.tensor("beta", beta, ("T", "H"), FP32, "allocate fp32 [T, H]")
     expect_width("conv_gates", axes)
-    expect_records("conv_gates", axes)
     expect_contiguous(
         "conv_gates", weight=weight, tails=tails, record_raw=record_raw, record_k=record_k,
         record_decay=record_decay, q=q, v=v, beta=beta,
@@ -161,6 +162,13 @@ def conv_gates(
         record_raw[writes, :num_rows] = x
         tails[writes] = tail
         return
+    if isinstance(ab, GateInputs) and takes(x, ab, axes["D"]):
+        others = (
+            weight, decay_rate, dt_bias, tails, record_raw, record_k, record_decay, parity,
+            num_pending, pending_rows, parents, q, v, beta,
+        )  # fmt: skip
+        launch_rows(x, ab, (axes["G"], axes["H"]), others, overlap=overlap)
+        return
     from kernels.conv.kernel import conv_gates_kernel
 
     constants = constants_of("conv_gates", axes)
@@ -201,13 +209,12 @@ def conv_fold(
         One launch on the current stream; safe in graph capture.
     """
     axes = Axes("conv_fold")
-    axes.tensor("tails", tails, ("layers", "halves", "kept", "C"), BF16, "pass all layers' tails")
-    record = ("layers", "halves", "nodes", "C")
+    axes.tensor("tails", tails, ("layers", "2", "3", "C"), BF16, "pass all layers' tails")
+    record = ("layers", "2", "32", "C")
     axes.tensor("record_raw", record_raw, record, BF16, "pass all layers' records")
-    axes.tensor("parity", parity, ("one",), INT32, "pass a scalar in device memory")
-    axes.tensor("num_pending", num_pending, ("one",), INT32, "pass a scalar in device memory")
-    axes.tensor("pending_rows", pending_rows, ("nodes",), INT32, "pass one entry a row")
-    expect_records("conv_fold", axes)
+    axes.tensor("parity", parity, ("1",), INT32, "pass a scalar in device memory")
+    axes.tensor("num_pending", num_pending, ("1",), INT32, "pass a scalar in device memory")
+    axes.tensor("pending_rows", pending_rows, ("32",), INT32, "pass one entry a row")
     expect_contiguous("conv_fold", tails=tails, record_raw=record_raw)
     axes.same_device(
         tails=tails, record_raw=record_raw, parity=parity, num_pending=num_pending,

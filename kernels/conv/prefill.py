@@ -71,16 +71,14 @@ def conv_prefill(
         `Qwen3_5GatedDeltaNet`, transformers 5.24.
     """
     axes = checked_layer(Axes("conv_prefill"), x, ab, weight, decay_rate, dt_bias)
-    axes.tensor("tail_in", tail_in, ("kept", "C"), BF16, "pass the three rows before x")
+    axes.tensor("tail_in", tail_in, ("3", "C"), BF16, "pass the three rows before x")
     axes.tensor("q", q, ("T", "G", "D"), BF16, "allocate bf16 [T, G, D]")
     axes.tensor("k", k, ("T", "G", "D"), BF16, "allocate bf16 [T, G, D]")
     axes.tensor("v", v, ("T", "H", "D"), BF16, "allocate bf16 [T, H, D]")
     axes.tensor("g", g, ("T", "H"), FP32, "allocate fp32 [T, H]")
     axes.tensor("beta", beta, ("T", "H"), BF16, "allocate bf16 [T, H]")
-    axes.tensor("tail_out", tail_out, ("kept", "C"), BF16, "allocate it like tail_in")
+    axes.tensor("tail_out", tail_out, ("3", "C"), BF16, "allocate it like tail_in")
     expect_width("conv_prefill", axes)
-    if axes["kept"] != TAPS - 1:
-        raise ValueError(f"conv_prefill: tail_in must have 3 rows, got {axes['kept']}")
     expect_contiguous(
         "conv_prefill", weight=weight, tail_in=tail_in, tail_out=tail_out, g=g, beta=beta
     )
@@ -88,7 +86,7 @@ def conv_prefill(
         expect_contiguous("conv_prefill", **{f"{name}[0]": heads[:1]})
     given = {} if length is None else {"length": length}
     for name, tensor in given.items():
-        axes.tensor(name, tensor, ("one",), INT32, "pass a scalar in device memory")
+        axes.tensor(name, tensor, ("1",), INT32, "pass a scalar in device memory")
     axes.same_device(
         x=x, ab=ab, weight=weight, decay_rate=decay_rate, dt_bias=dt_bias, tail_in=tail_in,
         q=q, k=k, v=v, g=g, beta=beta, tail_out=tail_out, **given,

@@ -7,12 +7,7 @@ lengths are vector norms. Nothing is rounded; each bound follows from the inputs
 import torch
 
 from kernels.common.case import Tensors
-
-STEP = 2.0**-8
-"""Largest relative error of one rounding to bf16."""
-
-UNIT = 2.0**-24
-"""Largest relative error of one rounding to fp32."""
+from kernels.common.compare import BF16_ROUNDING, FP32_ROUNDING
 
 SILU_SLOPE = 1.1
 """Above the largest slope of SiLU, 1.0998."""
@@ -38,8 +33,8 @@ def _convolved(windows: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tenso
     total = torch.einsum("rjc,jc->rc", windows, taps)
     size = torch.einsum("rjc,jc->rc", windows.abs(), taps.abs())
     y = total * torch.sigmoid(total)
-    error = SILU_SLOPE * (total.abs() * STEP + 8 * UNIT * size)
-    return y, error + STEP * (y.abs() + error)
+    error = SILU_SLOPE * (total.abs() * BF16_ROUNDING + 8 * FP32_ROUNDING * size)
+    return y, error + BF16_ROUNDING * (y.abs() + error)
 
 
 def _unit(y: torch.Tensor, error: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -65,7 +60,7 @@ def _ab(inputs: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
         return inputs["ab"].double(), torch.zeros_like(inputs["ab"], dtype=torch.float64)
     rows, weight = inputs["rows"].double(), inputs["ab_weight"].double()
     ab, size = rows @ weight.t(), rows.abs() @ weight.abs().t()
-    return ab, STEP * ab.abs() + 28 * UNIT * size
+    return ab, BF16_ROUNDING * ab.abs() + 28 * FP32_ROUNDING * size
 
 
 def _gates(inputs: Tensors) -> dict[str, torch.Tensor]:
@@ -78,7 +73,9 @@ def _gates(inputs: Tensors) -> dict[str, torch.Tensor]:
     rate, x = inputs["decay_rate"].double(), a + inputs["dt_bias"].double()
     g = rate * torch.logaddexp(x, torch.zeros_like(x))
     # rounding a + bias moves the softplus as far at most; 14 roundings follow.
-    g_slack = rate.abs() * (UNIT * x.abs() + 1.001 * a_error) + 14 * UNIT * g.abs()
+    g_slack = (
+        rate.abs() * (FP32_ROUNDING * x.abs() + 1.001 * a_error) + 14 * FP32_ROUNDING * g.abs()
+    )
     beta = torch.special.expit(b)
     return {
         "g": g,
@@ -86,7 +83,7 @@ def _gates(inputs: Tensors) -> dict[str, torch.Tensor]:
         "decay": g.exp(),
         "decay_slack": (g + g_slack).clamp(max=0.0).exp() - g.exp(),
         "beta": beta,
-        "beta_slack": 1.001 * STEP * beta + 1.01 * b_error / 4,
+        "beta_slack": 1.001 * BF16_ROUNDING * beta + 1.01 * b_error / 4,
     }
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from kernels.common import nvrtc
+from kernels.common import gpu, nvrtc
+from kernels.common.chips import Capability
 from kernels.common.cuda_kernel import CudaKernel, Launch
 from kernels.common.tree import TreeTables
 from kernels.conv.arguments import GateInputs
@@ -95,7 +96,7 @@ def launch_rows(
     load(x.shape[0], gates.rows.shape[1], x.get_device(), gated=gated).launch(shape, arguments)
 
 
-def cubin(num_rows: int, num_inputs: int, capability: tuple[int, int], *, gated: bool) -> bytes:
+def cubin(num_rows: int, num_inputs: int, capability: Capability, *, gated: bool) -> bytes:
     """Compile the kernel; needs no GPU.
 
     Args:
@@ -105,13 +106,13 @@ def cubin(num_rows: int, num_inputs: int, capability: tuple[int, int], *, gated:
         gated: the walk ends in a gate.
     """
     chosen = macros(num_rows, num_inputs, gated=gated)
-    return nvrtc.compile_cubin(_source(), nvrtc.architecture(capability), chosen)
+    return nvrtc.compile_file(SOURCE, capability, chosen)
 
 
 @cache
 def load(num_rows: int, num_inputs: int, device: int, *, gated: bool) -> CudaKernel:
     """Compile and load the kernel on the current device, once."""
-    capability = torch.cuda.get_device_capability(device)
+    capability = gpu.chip(device)
     return CudaKernel(cubin(num_rows, num_inputs, capability, gated=gated), "mixer_rows")
 
 
@@ -120,8 +121,3 @@ def _shape(heads: int, *, gated: bool, overlap: bool) -> Launch:
     """Return the one object by which a kernel finds what the driver wants of a launch."""
     cluster = blocks_of_head() if gated else 1
     return Launch(num_blocks(heads), num_threads(), 0, cluster=cluster, overlap=overlap)
-
-
-@cache
-def _source() -> str:
-    return nvrtc.read_source(SOURCE)

@@ -11,7 +11,6 @@ from kernels.conv.arguments import (
     GateInputs,
     checked_layer,
     expect_contiguous,
-    expect_records,
     expect_width,
 )
 from kernels.conv.op import conv_gates
@@ -83,13 +82,13 @@ def mixer_rows(
     """
     name = "mixer_rows"
     axes = checked_layer(Axes(name), x, gates, taps, decay_rate, dt_bias)
-    axes.tensor("tails", tails, ("halves", "kept", "C"), BF16, "pass bf16 [2, 3, C]")
-    axes.tensor("record.raw", record.raw, ("halves", "nodes", "C"), BF16, "see DeltaRecord")
+    axes.tensor("tails", tails, ("2", "3", "C"), BF16, "pass bf16 [2, 3, C]")
+    axes.tensor("record.raw", record.raw, ("2", "32", "C"), BF16, "see DeltaRecord")
     axes.tensor("state", state, ("H", "D", "E"), FP32, "pass the state of one layer")
     axes.tensor("out", out, ("T", "H", "E"), BF16, "allocate bf16 [T, H, E]")
     axes.tensor("record.k", record.k, ("2", "32", "G", "D"), FP32, "see DeltaRecord")
     expect_record(axes, name, record, ())
-    expect_pending(axes, name, parity, num_pending, pending_rows)
+    expect_pending(axes, parity, num_pending, pending_rows)
     tables = {"parents": tree.parents, "saves": tree.saves, "restores": tree.restores}
     for title, table in tables.items():
         axes.tensor(title, table, ("32",), INT32, "pass the tables of T rows")
@@ -101,9 +100,7 @@ def mixer_rows(
         )
     if gate is not None:
         expect_gate(axes, name, gate, x)
-    axes.tensor("one", parity, ("one",), INT32, "pass a scalar in device memory")
     expect_width(name, axes)
-    expect_records(name, axes)
     expect_contiguous(name, taps=taps, tails=tails, record_raw=record.raw)
     expect_whole(
         axes, name,

@@ -68,16 +68,17 @@ def rms_norm(
     axes = Axes("rms_norm")
     axes.tensor("x", x, ("T", "D"), ACTIVATION, "pass hidden states as bf16 rows")
     axes.tensor("weight", weight, ("D",), WEIGHT, "pass the norm weight of this width")
-    out = torch.empty_like(x) if out is None else out
-    axes.tensor("out", out, ("T", "D"), ACTIVATION, "allocate it like x")
+    if out is not None:
+        axes.tensor("out", out, ("T", "D"), ACTIVATION, "allocate it like x")
     axes.same_device(x=x, weight=weight, out=out)
     if operands is not None:
-        operands.expect("rms_norm", out)
+        operands.expect("rms_norm", x)
     if not interpreter.on_kernels(x):
-        out.copy_(rms_norm_reference(x, weight, eps))
+        normed = rms_norm_reference(x, weight, eps)
         if operands is not None:
-            operands.fill(out)
-        return out
+            operands.fill(normed)
+        return _placed(normed, out)
+    out = torch.empty_like(x) if out is None else out
     tile = _fitting("rms_norm", tile, axes["D"])
     if num_rows := axes["T"]:
         from kernels.norm.kernel import rms_norm_kernel
@@ -85,7 +86,7 @@ def rms_norm(
         rms_norm_kernel[(tile.num_programs(num_rows),)](
             x, weight, out, *places(operands), num_rows, x.stride(0), out.stride(0), eps,
             **tile.constants(axes["D"]), ORDER=order(operands), OVERLAP=overlap,
-            **_options(tile, overlap),
+            **tile.options(overlap=overlap),
         )  # fmt: skip
     return out
 
@@ -140,18 +141,19 @@ def add_rms_norm(
     axes.tensor("x", x, ("T", "D"), ACTIVATION, "pass the sublayer's output as bf16 rows")
     axes.tensor("residual", residual, ("T", "D"), ACTIVATION, "pass the residual of the same rows")
     axes.tensor("weight", weight, ("D",), WEIGHT, "pass the norm weight of this width")
-    out = torch.empty_like(x) if out is None else out
-    residual_out = torch.empty_like(residual) if residual_out is None else residual_out
-    axes.tensor("out", out, ("T", "D"), ACTIVATION, "allocate it like x")
-    axes.tensor("residual_out", residual_out, ("T", "D"), ACTIVATION, "allocate it like x")
+    for name, given in (("out", out), ("residual_out", residual_out)):
+        if given is not None:
+            axes.tensor(name, given, ("T", "D"), ACTIVATION, "allocate it like x")
     axes.same_device(x=x, residual=residual, weight=weight, out=out, residual_out=residual_out)
     if operands is not None:
-        operands.expect("add_rms_norm", out)
+        operands.expect("add_rms_norm", x)
     if not interpreter.on_kernels(x):
         normed, total = add_rms_norm_reference(x, residual, weight, eps)
         if operands is not None:
             operands.fill(normed)
-        return out.copy_(normed), residual_out.copy_(total)
+        return _placed(normed, out), _placed(total, residual_out)
+    out = torch.empty_like(x) if out is None else out
+    residual_out = torch.empty_like(residual) if residual_out is None else residual_out
     tile = _fitting("add_rms_norm", tile, axes["D"])
     if overlap and takes(x, residual, weight, out, residual_out):
         rows = x, residual, weight, out, residual_out
@@ -163,7 +165,7 @@ def add_rms_norm(
             x, residual, weight, out, residual_out, *places(operands), num_rows,
             x.stride(0), residual.stride(0), out.stride(0), residual_out.stride(0), eps,
             **tile.constants(axes["D"]), ORDER=order(operands), OVERLAP=overlap,
-            **_options(tile, overlap),
+            **tile.options(overlap=overlap),
         )  # fmt: skip
     return out, residual_out
 
@@ -219,16 +221,17 @@ def gated_rms_norm(
     axes.tensor("x", x, ("T", "H", "D"), ACTIVATION, "view the delta output as bf16 heads")
     axes.tensor("gate", gate, ("T", "H", "D"), ACTIVATION, "view z as heads like x")
     axes.tensor("weight", weight, ("D",), WEIGHT, "pass the norm weight of one head")
-    out = torch.empty_like(x) if out is None else out
-    axes.tensor("out", out, ("T", "H", "D"), ACTIVATION, "allocate it like x")
+    if out is not None:
+        axes.tensor("out", out, ("T", "H", "D"), ACTIVATION, "allocate it like x")
     axes.same_device(x=x, gate=gate, weight=weight, out=out)
     if operands is not None:
-        operands.expect_heads("gated_rms_norm", out)
+        operands.expect_heads("gated_rms_norm", x)
     if not interpreter.on_kernels(x):
-        out.copy_(gated_rms_norm_reference(x, gate, weight, eps))
+        normed = gated_rms_norm_reference(x, gate, weight, eps)
         if operands is not None:
-            operands.fill(out.flatten(1))
-        return out
+            operands.fill(normed.flatten(1))
+        return _placed(normed, out)
+    out = torch.empty_like(x) if out is None else out
     tile = _fitting("gated_rms_norm", tile, axes["D"])
     if num_rows := axes["T"] * axes["H"]:
         from kernels.norm.kernel import gated_rms_norm_kernel
@@ -238,13 +241,13 @@ def gated_rms_norm(
             gate.stride(0), gate.stride(1), out.stride(0), out.stride(1), eps,
             **tile.constants(axes["D"]), ROUND_PRODUCT=weight.dtype == torch.bfloat16,
             INPUTS=0 if operands is None else operands.num_inputs, ORDER=order(operands),
-            OVERLAP=overlap, **_options(tile, overlap),
+            OVERLAP=overlap, **tile.options(overlap=overlap),
         )  # fmt: skip
     return out
 
 
-def _options(tile: NormTile, overlap: bool) -> dict[str, int | bool]:
-    return {**tile.options(), "launch_pdl": overlap}
+def _placed(result: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
+    return result if out is None else out.copy_(result)
 
 
 def _fitting(function: str, tile: NormTile | None, width: int) -> NormTile:

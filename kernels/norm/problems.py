@@ -4,16 +4,13 @@ import torch
 
 from kernels.common import domain
 from kernels.common.case import Case, Tensors, TensorSpec
-from kernels.common.compare import Tolerance
+from kernels.common.compare import BF16_ROUNDING, Tolerance
 from kernels.common.domain import Domain
 from kernels.norm.op import add_rms_norm, gated_rms_norm, rms_norm
 from kernels.norm.tile import NormTile
 
 EPS = 1e-6
 """rms_norm_eps of every Qwen3.5 to 3.8 model."""
-
-BF16_ROUNDING = 2.0**-8
-"""Largest relative error of one rounding to bf16."""
 
 CENTRED_WEIGHT = domain.normal("weight", 0.3)
 PLAIN_WEIGHT = domain.normal("weight", 0.1, mean=0.87)

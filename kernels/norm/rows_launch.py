@@ -6,7 +6,8 @@ from pathlib import Path
 
 import torch
 
-from kernels.common import nvrtc
+from kernels.common import gpu, nvrtc
+from kernels.common.chips import Capability
 from kernels.common.cuda_kernel import CudaKernel, Launch
 from kernels.common.operands import STEP, Operands
 from kernels.common.operands_arguments import NextOperands, next_operands
@@ -52,6 +53,14 @@ def takes(
     """Say whether the kernel takes rows: those of a round, in places of their own.
 
     Blocks of a row read all of it, so none may write over what another still reads.
+
+    Args:
+        x: bf16 [T, D], like the next and the two last; 1 to 32 rows of whole 128 up to 8,192, which
+            start at whole 16 bytes.
+        residual: what x is added to.
+        weight: [D], taken if it is bf16.
+        out: for the norm; neither x nor residual.
+        residual_out: for the sum; likewise.
     """
     rows = (x, residual, out, residual_out)
     apart = {one.data_ptr() for one in rows[2:]}.isdisjoint(one.data_ptr() for one in rows[:2])
@@ -93,7 +102,7 @@ def splits_of(width: int) -> int:
     return splits
 
 
-def cubin(width: int, capability: tuple[int, int]) -> bytes:
+def cubin(width: int, capability: Capability) -> bytes:
     """Compile the kernel; needs no GPU.
 
     Args:
@@ -101,21 +110,16 @@ def cubin(width: int, capability: tuple[int, int]) -> bytes:
         capability: compute capability, such as (12, 1).
     """
     chosen = {"WIDTH": width, "SPLITS": splits_of(width)}
-    return nvrtc.compile_cubin(_source(), nvrtc.architecture(capability), chosen)
+    return nvrtc.compile_file(SOURCE, capability, chosen)
 
 
 @cache
 def load(width: int, device: int) -> CudaKernel:
     """Compile and load the kernel on the current device, once."""
-    return CudaKernel(cubin(width, torch.cuda.get_device_capability(device)), "add_norm")
+    return CudaKernel(cubin(width, gpu.chip(device)), "add_norm")
 
 
 @cache
 def _shape(num_rows: int, width: int) -> Launch:
     """Return the one object by which a kernel finds what the driver wants of a launch."""
     return Launch(num_rows * splits_of(width), THREADS, 0, overlap=True)
-
-
-@cache
-def _source() -> str:
-    return nvrtc.read_source(SOURCE)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kernels.common.launch_options import launch_options
+
 FOLD_LANES = 2048
 """Lanes left where the sum stops halving the row and adds neighbours: 8 bf16 of a 16-byte load x
 256 threads, so that with 8 warps each fold stays within a thread."""
@@ -40,9 +42,9 @@ class NormTile:
             "PAIRS": folded.bit_length() - 1,
         }
 
-    def options(self) -> dict[str, int | bool]:
-        """Return Triton's launch options; contraction stays off, as `common/exact.py` requires."""
-        return {"num_warps": self.num_warps, "enable_fp_fusion": False}
+    def options(self, *, overlap: bool = False) -> dict[str, int | bool]:
+        """Return Triton's launch options, as `launch_options` says."""
+        return launch_options(self.num_warps, overlap=overlap)
 
     def num_programs(self, num_rows: int) -> int:
         """Return the size of the launch grid."""

@@ -99,7 +99,7 @@ def call(layer: Layer, **changed: torch.Tensor) -> None:
         ("x", (5, 100), r"weight must be \[C, taps\] = \[100, any\], got \[128, 4\]"),
         ("ab", (5, 7), "2 H = 8 gates .* ab of 7"),
         ("weight", (128, 3), "4 taps; got .* weight of 3 taps"),
-        ("tails", (2, 4, 128), "2 halves of 3 rows, .* got 2 halves, 4 and 32 rows"),
+        ("tails", (2, 4, 128), r"tails must be \[2, 3, C\] = \[2, 3, 128\], got \[2, 4, 128"),
         ("v", (5, 4, 8), r"v must be \[T, H, D\] = \[5, 4, 16\], got \[5, 4, 8\]"),
     ],
 )
@@ -141,6 +141,23 @@ def test_a_product_is_that_of_the_rows_alone(layer):
         written.append(beta)
     assert torch.equal(*written)
     assert written[0].any()
+
+
+def test_a_prefill_reads_three_rows_before_its_own(layer):
+    x, ab = layer.rows(2)
+    q, k, v = x.unflatten(1, (-1, 16)).split((2, 2, 4), dim=1)
+    with pytest.raises(ValueError, match=r"tail_in must be \[3, C\] = \[3, 128\], got \[2, 128\]"):
+        conv_prefill(
+            x, ab, layer.weight, layer.decay_rate, layer.dt_bias, layer.draw(2, layer.channels),
+            q=q, k=k, v=v, g=torch.zeros(2, 4), beta=torch.zeros(2, 4).bfloat16(),
+            tail_out=layer.draw(2, layer.channels),
+        )  # fmt: skip
+
+
+def test_scalars_are_one_number_each(layer):
+    two = torch.zeros(2, dtype=torch.int32)
+    with pytest.raises(ValueError, match=r"parity must be \[1\] = \[1\], got \[2\]"):
+        call(layer, parity=two, num_pending=two)
 
 
 def test_more_rows_than_a_record_are_refused(layer):

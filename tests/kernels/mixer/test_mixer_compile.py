@@ -46,7 +46,7 @@ def test_warps_never_part(binary):
     assert not bases(mnemonics_of(binary)).keys() & {"WARPSYNC"}
 
 
-def test_a_block_fits_a_multiprocessor_and_a_layer_of_the_27b_is_resident_on_hopper(binary):
+def test_a_block_fits_a_multiprocessor_and_a_layer_of_the_27b_is_resident_on_an_h200(binary):
     registers = -(-usage_of(binary)["REG"] // 8) * 8 * num_threads()
     assert registers <= REGISTERS_OF_AN_SM
     assert num_blocks(HEADS_OF_27B) <= NUM_SMS
