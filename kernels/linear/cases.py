@@ -7,9 +7,7 @@ of 1 to 32 is tried. On a CPU real K with few outputs (the order of a sum does n
 
 from collections.abc import Iterator
 
-import torch
-
-from kernels.common import domain, exact_torch
+from kernels.common import domain, exact_torch, gpu
 from kernels.common.case import Case, Tensors
 from kernels.common.family import Family, Op
 from kernels.linear.ahead import compile_ahead, variants_of
@@ -35,6 +33,7 @@ from kernels.linear.reference import (
     fp8_block_dequantise,
     nvfp4_dequantise,
 )
+from kernels.linear.streamed_laws import STREAMED_LAWS
 from kernels.linear.timed import timed
 from kernels.linear.truth import (
     truth_expand,
@@ -165,7 +164,7 @@ CASES = (*_skinny_on_cpu(), *_skinny_on_gpu(), *_others(), *_fp8_option(), *_sil
 
 def _compile() -> None:
     """Compile the skinny launches of the cases, those too large to be run ahead among them."""
-    capability = torch.cuda.get_device_capability()
+    capability = gpu.choices()
     compile_ahead(one for case in CASES for one in variants_of(case, capability))
 
 
@@ -183,7 +182,7 @@ FAMILY = Family(
         "silu_mul": Op(run_silu_mul, truth_silu_mul, _silu_mul_model),
     },
     cases=CASES,
-    laws=(*LAWS, *LAUNCH_LAWS),
+    laws=(*LAWS, *LAUNCH_LAWS, *STREAMED_LAWS),
     timed=timed,
     tunables=TUNABLES,
     compile=_compile,

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
+from kernels.common.launch_options import launch_options
 from kernels.linear.arguments import expect_rows
 from kernels.linear.formats import STEP, TILE_ROWS
 from kernels.linear.reference import dequantise
@@ -28,7 +29,7 @@ NVFP4_STEPS = 2
 E4M3_ROWS = 32
 """Rows of one step of 128 inputs that one program widens."""
 
-OPTIONS = {"num_warps": 4, "enable_fp_fusion": False}
+OPTIONS = launch_options(4)
 
 
 def expand(weight: Weight, out: torch.Tensor | None = None) -> torch.Tensor:

@@ -88,22 +88,23 @@ def _residual_differs(device: str) -> str | None:
 def _pair_differs(device: str) -> str | None:
     """Compare a pair with silu(gate) * up of its products, gate, up and SiLU rounded to bf16."""
     for name in FORMATS:
-        for values in (domain.NORMAL, domain.OUTLIERS, domain.ZERO_ROWS):
-            inputs, weight = drawn(name, 9, 480, 640, device, values)
+        kinds = (domain.NORMAL, domain.OUTLIERS, domain.ZERO_ROWS)
+        for values, (rows, num_inputs) in product(kinds, ((9, 640), (27, 1280))):
+            inputs, weight = drawn(name, rows, 480, num_inputs, device, values)
             gate, up = skinny_linear(inputs["x"], weight).cpu().chunk(2, dim=1)
             exact = exact_torch.silu(gate.float()).bfloat16()
             silu = exact if device == "cuda" else functional.silu(gate)
             fused = skinny_linear(inputs["x"], weight, paired=True)
             if fault := different_bits(fused.cpu(), silu * up, ROWS):
-                return f"{name} {values.name}: {fault}"
+                return f"{name} {values.name} {rows} rows: {fault}"
     return None
 
 
 def _pair_operands_differ(device: str) -> str | None:
     """Compare the operands that a pair writes with those of the results beside them."""
-    for name, num_rows in product(FORMATS, (1, 5, 9, 16)):
+    for name, num_rows in product(FORMATS, (1, 5, 9, 16, 20, 29)):
         for values in (domain.NORMAL, domain.HUGE):
-            inputs, weight = drawn(name, num_rows, 768, 640, device, values)
+            inputs, weight = drawn(name, num_rows, 768, 1280, device, values)
 
             def write(
                 ready: Operands, x: torch.Tensor = inputs["x"], weight: Weight = weight

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from kernels.common import interpreter
+from kernels.common import gpu, interpreter
+from kernels.common.chips import has_wgmma, measured_like
 from kernels.common.expect import Axes
 from kernels.linear import middle_tile as tiles
 from kernels.linear.arguments import expect_output, expect_rows
@@ -139,7 +140,7 @@ def _tensor_map(x: torch.Tensor, tile: MiddleTile) -> Any:  # noqa: ANN401  trit
 def _fitting(tile: MiddleTile | None, weight: Weight, num_rows: int) -> MiddleTile:
     name, N, num_steps = format_name(weight), num_outputs(weight), padded_inputs(weight) // STEP
     if tile is None:
-        return tiles.default(name, N, num_steps, num_rows, _capability(weight.codes))
+        return tiles.default(name, N, num_steps, num_rows, _tiles_of(weight.codes))
     if not tiles.fits(tile, name, N, num_steps):
         raise ValueError(
             f"middle_linear: {tile} does not fit {name} with N = {N}, Kp = {num_steps * STEP}; "
@@ -148,14 +149,16 @@ def _fitting(tile: MiddleTile | None, weight: Weight, num_rows: int) -> MiddleTi
     return tile
 
 
-def _capability(tensor: torch.Tensor) -> int:
-    """Return the capability, 90 or 121, whose tiles suit the device of a tensor."""
-    return tiles.family(torch.cuda.get_device_capability(tensor.device)) if tensor.is_cuda else 90
+def _tiles_of(tensor: torch.Tensor) -> int:
+    """Return the capability, 90 or 121, whose tiles the device of a tensor takes."""
+    return measured_like(gpu.choices(tensor.device)) if tensor.is_cuda else 90
 
 
 def _native(x: torch.Tensor) -> int:
     """Return the kernel's `NATIVE`: whose instructions it may name."""
-    return 0 if interpreter.is_installed() else _capability(x)
+    if interpreter.is_installed():
+        return 0
+    return 90 if has_wgmma(gpu.chip(x.device)) else 121
 
 
 def _check_strides(tile: MiddleTile, x: torch.Tensor, out: torch.Tensor) -> None:

@@ -165,11 +165,6 @@ BYTES_PER_STEP = 6_800_000
 """Bytes of sums that memory moves in the time of a step, about 1.7 us on an H200."""
 
 
-def family(capability: tuple[int, int]) -> int:
-    """Return the key of `MACHINES` for a compute capability."""
-    return 90 if capability[0] == 9 else 121
-
-
 def default(
     name: str, num_outputs: int, num_steps: int, num_rows: int, capability: int = 90
 ) -> MiddleTile:
@@ -180,7 +175,7 @@ def default(
         num_outputs: N.
         num_steps: Kp / 128.
         num_rows: T.
-        capability: a key of `MACHINES`.
+        capability: a key of `MACHINES`, as `measured_like` gives it.
     """
     machine = MACHINES[capability]
     fitting = [tile for rows, tile in machine.shapes if num_rows <= rows]

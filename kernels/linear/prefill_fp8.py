@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernels.common import interpreter
+from kernels.common import gpu, interpreter
 from kernels.common.expect import Axes
 from kernels.linear.arguments import expect_output, expect_rows
 from kernels.linear.formats import STEP
@@ -146,7 +146,7 @@ def library_is_faster(weight: Fp8BlockWeight | E4m3RowWeight, num_rows: int) -> 
     kernel takes 386 and 360.
     """
     codes = weight.codes
-    if not codes.is_cuda or torch.cuda.get_device_capability(codes.device)[0] != 9:
+    if not codes.is_cuda or gpu.choices(codes.device)[0] != 9:
         return False
     by_row = isinstance(weight, E4m3RowWeight)
     return codes.shape[0] % (16 if by_row else STEP) == 0 and (by_row or num_rows % 16 == 0)
@@ -205,7 +205,7 @@ def lowering(capability: tuple[int, int]) -> dict[str, str]:
 
 
 def _capability(tensor: torch.Tensor) -> tuple[int, int]:
-    return torch.cuda.get_device_capability(tensor.device) if tensor.is_cuda else (0, 0)
+    return gpu.chip(tensor.device) if tensor.is_cuda else (0, 0)
 
 
 def _room(buffer: torch.Tensor | None, weight: Nvfp4Weight) -> torch.Tensor | None:

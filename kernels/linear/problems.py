@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import torch
 
-from kernels.common import domain
+from kernels.common import domain, gpu
 from kernels.common.case import Case, Tensors, TensorSpec
-from kernels.common.compare import Tolerance
+from kernels.common.chips import measured_like
+from kernels.common.compare import BF16_ROUNDING, Tolerance
 from kernels.common.domain import Domain
 from kernels.linear import middle_tile
 from kernels.linear.expand import expand
@@ -25,7 +26,6 @@ from kernels.linear.silu_mul import silu_mul
 from kernels.linear.skinny import is_spread_on, skinny_linear
 from kernels.linear.stored import NAN_BYTE
 from kernels.linear.tile import SkinnyTiles
-from kernels.linear.truth import BF16_ROUNDING
 from kernels.linear.weight import Weight, format_name, num_outputs, padded_inputs
 
 SILU_MUL_TOLERANCE = Tolerance(
@@ -269,7 +269,7 @@ def _uncut_tile(weight: Weight) -> MiddleTile:
     """Return a tile that does not cut K: on a GPU its own for 128 rows, else a small one."""
     if not weight.codes.is_cuda:
         return MiddleTile(64, 16, 4, 2)
-    capability = middle_tile.family(torch.cuda.get_device_capability(weight.codes.device))
+    capability = measured_like(gpu.choices(weight.codes.device))
     steps = padded_inputs(weight) // STEP
     tile = middle_tile.default(format_name(weight), num_outputs(weight), steps, 128, capability)
     return replace(tile, splits=1, whole=0)

@@ -64,7 +64,7 @@ def logits_reference(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
 
     Args:
         x: bf16 [T, K].
-        weight: bf16 [V, K].
+        weight: bf16 [V, K], or the same numbers in fp32.
 
     Returns:
         fp32 [T, V]; row r has the bits of a call with row r alone.

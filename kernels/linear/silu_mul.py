@@ -38,7 +38,8 @@ def silu_mul(
         ValueError: shapes, strides or devices disagree.
 
     Numerics:
-        SiLU in fp32 -> bf16, the product -> bf16: the bits of `skinny_linear` with ``paired``.
+        SiLU in fp32 -> bf16, the product -> bf16: the bits of `skinny_linear` with ``paired``,
+        whose steps are not contracted.
 
     Side effects:
         One launch on the current stream; safe in graph capture.
@@ -46,16 +47,17 @@ def silu_mul(
     axes = Axes("silu_mul")
     axes.tensor("gate", gate, ("T", "N"), BF16, "pass the gate's product as bf16 rows")
     axes.tensor("up", up, ("T", "N"), BF16, "pass the product of the same rows")
-    out = torch.empty(gate.shape, dtype=gate.dtype, device=gate.device) if out is None else out
-    axes.tensor("out", out, ("T", "N"), BF16, "allocate it like gate")
+    if out is not None:
+        axes.tensor("out", out, ("T", "N"), BF16, "allocate it like gate")
     axes.same_device(gate=gate, up=up, out=out)
     if operands is not None:
-        operands.expect("silu_mul", out)
+        operands.expect("silu_mul", gate)
     if not interpreter.on_kernels(gate):
-        out.copy_(functional.silu(gate) * up)
+        fed = functional.silu(gate) * up
         if operands is not None:
-            operands.fill(out)
-        return out
+            operands.fill(fed)
+        return fed if out is None else out.copy_(fed)
+    out = torch.empty(gate.shape, dtype=gate.dtype, device=gate.device) if out is None else out
     num_rows, width = gate.shape
     if num_rows and width:
         from kernels.linear.silu_mul_kernel import silu_mul_kernel
@@ -69,4 +71,9 @@ def silu_mul(
 
 
 def _options(overlap: bool) -> dict[str, int | bool]:
+    """Return Triton's launch options.
+
+    Multiplications and additions may be contracted, as `launch_options` forbids elsewhere: SiLU of
+    a bf16 number rounds to the same bf16 number either way, for all of them (a test computes both).
+    """
     return {"num_warps": NUM_WARPS, "launch_pdl": overlap}

@@ -26,7 +26,7 @@
 #include "skinny_team.cuh"
 
 // Launch: p.teams / CREW clusters of SPLITS blocks of THREADS threads, each with the dynamic shared
-// memory that `shared_bytes` of tile.py counts. A team computes tiles first to last - 1.
+// memory that `shared_bytes` of tile_room.py counts. A team computes tiles first to last - 1.
 //
 // codes  the weight's rows as bytes, [halves of a pair, pieces of 64, N, 64]; a box is a step of
 //        16 x TILES / PAIR rows, of both halves

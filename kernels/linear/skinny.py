@@ -5,7 +5,7 @@ from functools import cache
 import torch
 from torch.nn import functional
 
-from kernels.common import nvrtc
+from kernels.common import gpu, nvrtc
 from kernels.common.expect import Axes
 from kernels.common.operands import APART, ORDERS, Operands, new_operands
 from kernels.common.round import MAX_ROWS
@@ -94,21 +94,21 @@ def skinny_linear(
         raise ValueError(f"{name}: got a residual for fp32 results, which add none; write bf16")
     if paired and residual is not None:
         raise ValueError(f"{name}: got a residual for a pair, which adds none; add it afterwards")
-    if operands is not None:
-        _expect_operands(name, x, weight, operands, tiles)
+    if tiles is None and x.is_cuda:
+        tiles = default_for(x.get_device(), weight, paired=paired)
+    _expect_operands(name, x, weight, operands, tiles)
     if paired and (num_outputs(weight) % (2 * TILE_ROWS) or out.dtype != torch.bfloat16):
         raise ValueError(
             f"{name}: a pair has N = {num_outputs(weight)} and {out.dtype} results, expected a "
             f"multiple of {2 * TILE_ROWS} and bf16; multiply gate and up apart"
         )
-    if ready is not None:
-        _expect_ready(name, out, ready, paired=paired)
+    _expect_ready(name, out, ready, paired=paired)
     if not x.is_cuda:
         _on_cpu(x, weight, residual, paired, out)
         if ready is not None:
             ready.fill(out)
         return out
-    tiles = default_for(x.get_device(), weight, paired=paired) if tiles is None else tiles
+    assert tiles is not None
     x = _readable(x, padded_inputs(weight))
     start = 0
     for count, tile in tiles.launches(num_rows) if num_rows else ():
@@ -137,19 +137,18 @@ def wants_spread(capability: tuple[int, int]) -> bool:
 def is_spread_on(device: str | torch.device) -> bool:
     """Say whether the 4-bit weights of a device are spread; on a CPU they are as stored."""
     on_gpu = torch.device(device).type == "cuda"
-    return on_gpu and wants_spread(torch.cuda.get_device_capability(device))
+    return on_gpu and wants_spread(gpu.chip(device))
 
 
 @cache
 def _device_wants_spread(device: int) -> bool:
-    return wants_spread(torch.cuda.get_device_capability(device))
+    return wants_spread(gpu.chip(device))
 
 
 def default_for(device: int, weight: Weight, *, paired: bool = False) -> SkinnyTiles:
     """Return the launch choices of a weight that no table holds, on a device."""
-    capability = torch.cuda.get_device_capability(device)
     N, Kp = num_outputs(weight), padded_inputs(weight)
-    return defaults(N, Kp, format_name(weight), capability, paired=paired)
+    return defaults(N, Kp, format_name(weight), gpu.choices(device), paired=paired)
 
 
 def _expect_product(name: str, x: torch.Tensor, weight: Weight, out: torch.Tensor, N: int) -> None:
@@ -219,7 +218,9 @@ def takes_operands(weight: Weight, tiles: SkinnyTiles, num_rows: int) -> bool:
     return all(tile.source != "global" for _, tile in tiles.launches(num_rows))
 
 
-def _expect_ready(name: str, out: torch.Tensor, ready: Operands, *, paired: bool) -> None:
+def _expect_ready(name: str, out: torch.Tensor, ready: Operands | None, *, paired: bool) -> None:
+    if ready is None:
+        return
     if not paired:
         raise ValueError(
             f"{name}: got places for operands of the results, which only a pair writes; "
@@ -229,8 +230,10 @@ def _expect_ready(name: str, out: torch.Tensor, ready: Operands, *, paired: bool
 
 
 def _expect_operands(
-    name: str, x: torch.Tensor, weight: Weight, operands: Operands, tiles: SkinnyTiles | None
+    name: str, x: torch.Tensor, weight: Weight, operands: Operands | None, tiles: SkinnyTiles | None
 ) -> None:
+    if operands is None:
+        return
     operands.expect(name, x)
     order = order_of(weight, None if tiles is None else tiles.serving(x.shape[0]))
     if operands.order != order:

@@ -7,21 +7,16 @@ from pathlib import Path
 
 import torch
 
-from kernels.common import nvrtc
-from kernels.common.cuda_kernel import CudaKernel, Launch, TensorMap, byte_map
+from kernels.common import gpu, nvrtc
+from kernels.common.chips import Capability, has_large_blocks
+from kernels.common.cuda_kernel import CudaKernel, Launch
 from kernels.common.operands import Operands
 from kernels.common.operands_arguments import NextOperands, addresses, next_operands
-from kernels.linear.formats import STEP, TILE_ROWS
-from kernels.linear.streamed import GROUP_TILES
-from kernels.linear.tile import (
-    SkinnyProblem,
-    SkinnyTile,
-    fits,
-    macros,
-    num_teams,
-    shared_bytes,
-)
-from kernels.linear.tile_choice import is_hopper, nominal_gpu
+from kernels.linear.skinny_maps import maps_for
+from kernels.linear.streamed import aligned, left_bytes
+from kernels.linear.tile import SkinnyProblem, SkinnyTile, macros
+from kernels.linear.tile_choice import nominal_gpu
+from kernels.linear.tile_room import fits, left_over, num_teams, shared_bytes
 from kernels.linear.weight import (
     Fp8BlockWeight,
     Nvfp4Weight,
@@ -34,12 +29,6 @@ from kernels.linear.weight import (
 SOURCE, STREAMED_SOURCE = (
     Path(__file__).with_name(name) for name in ("skinny.cu", "skinny_streamed.cu")
 )
-
-PIECE_BYTES = 64
-"""Bytes of a row that lie side by side in shared memory; lanes then read it without a conflict."""
-
-RUN_BYTES = 128
-"""Scales of one tile and step."""
 
 STORE, ADD_RESIDUAL, SILU_PAIR = 0, 1, 2
 """What is done with a sum; numbered as in skinny_problem.cuh."""
@@ -65,6 +54,8 @@ class Arguments(ctypes.Structure):
         ("operands", ctypes.c_void_p),
         ("largest", ctypes.c_void_p),
         ("next", NextOperands),
+        ("left_sums", ctypes.c_void_p),
+        ("left_slices", ctypes.c_void_p),
     ]
 
 
@@ -124,19 +115,26 @@ def launch(
         plan.teams,
         *((0, 0) if operands is None else addresses(operands, first_row)),
         next_operands(ready, first_row),
+        *plan.left,
     )
-    maps = _maps_for(tile, weight, plan.problem.share)
+    maps = maps_for(tile, weight, plan.problem.share)
     plan.kernel.launch(plan.shape, arguments, *maps)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the launches of one tile, size and epilogue have in common."""
+    """What the launches of one tile, size and epilogue have in common.
+
+    ``left`` are addresses: where blocks meet that share tiles, and where they are counted. Both lie
+    in ``meeting``, which stays as long as the plan does.
+    """
 
     kernel: CudaKernel
     problem: SkinnyProblem
     teams: int
     shape: Launch
+    left: tuple[int, int]
+    meeting: torch.Tensor | None
 
 
 @cache
@@ -157,7 +155,23 @@ def _plan(
     shared = shared_bytes(tile, problem, num_sms)
     clusters = teams if tile.is_streamed else teams // tile.crew
     shape = Launch(clusters * tile.splits, tile.warps * 32, shared, tile.splits, overlap)
-    return _Plan(kernel, problem, teams, shape)
+    sums_bytes, counts_bytes = left_bytes(left_over(tile, problem, num_sms), problem.row_blocks)
+    left, meeting = (0, 0), None
+    if sums_bytes:
+        meeting = _meeting_place(sums_bytes, counts_bytes, device)
+        left = meeting.data_ptr() + aligned(counts_bytes), meeting.data_ptr()
+    return _Plan(kernel, problem, teams, shape, left, meeting)
+
+
+@cache
+def _meeting_place(sums_bytes: int, counts_bytes: int, device: int) -> torch.Tensor:
+    """Return where blocks of a launch leave sums of tiles that they share, behind their counts.
+
+    Counts are 0 between launches, which each leaves as it found it. Launches of a device that share
+    tiles run one after another, as those of a stream do.
+    """
+    size = aligned(counts_bytes) + sums_bytes
+    return torch.zeros(size, dtype=torch.uint8, device=f"cuda:{device}")
 
 
 def _sized_for(tile: SkinnyTile, problem: SkinnyProblem, device: int) -> int:
@@ -166,8 +180,8 @@ def _sized_for(tile: SkinnyTile, problem: SkinnyProblem, device: int) -> int:
     Those of the device; where the shares of so few do not fit a block's shared memory, those that
     tiles are chosen for: what finds no room at first follows when room is made. Changes no bit.
     """
-    nominal, limit = nominal_gpu(is_hopper(torch.cuda.get_device_capability(device)))
-    own = int(torch.cuda.get_device_properties(device).multi_processor_count)
+    nominal, limit = nominal_gpu(has_large_blocks(gpu.choices(device)))
+    own = gpu.num_sms(device)
     for num_sms in (own, max(own, nominal)):
         if fits(tile, problem, num_sms, limit):
             return num_sms
@@ -180,20 +194,30 @@ def _sized_for(tile: SkinnyTile, problem: SkinnyProblem, device: int) -> int:
 def cubin(
     tile: SkinnyTile,
     problem: SkinnyProblem,
-    target: str,
+    capability: Capability,
     epilogue: int = STORE,
     fp32_out: bool = False,
     overlap: bool = False,
     prepared: bool = False,
 ) -> bytes:
-    """Compile the kernel of a tile for a target such as "sm_121a"; needs no GPU."""
+    """Compile the kernel of a tile; needs no GPU.
+
+    Args:
+        tile: launch choice.
+        problem: sizes, format and rows.
+        capability: compute capability, such as (12, 1).
+        epilogue: what is done with a sum.
+        fp32_out: sums are written as they are.
+        overlap: start before the previous kernel of the stream has ended.
+        prepared: activations may come as operands.
+    """
     choices = dict(macros(tile, problem))
     choices |= {"EPILOGUE": epilogue, "OUT_FP32": int(fp32_out), "OVERLAP": int(overlap)}
     choices["PREPARED"] = int(prepared)
-    if has_converter(target):
+    if has_converter(nvrtc.architecture(capability)):
         choices["E2M1_CONVERTER"] = 1
-    source = _source(STREAMED_SOURCE if tile.is_streamed else SOURCE)
-    return nvrtc.compile_cubin(source, target, choices)
+    source = STREAMED_SOURCE if tile.is_streamed else SOURCE
+    return nvrtc.compile_file(source, capability, choices)
 
 
 def load(
@@ -209,8 +233,8 @@ def load(
     key = tuple(macros(tile, problem).items()), epilogue, fp32_out, overlap, prepared, device
     kernel = _loaded.get(key)
     if kernel is None:
-        target = nvrtc.architecture(torch.cuda.get_device_capability(device))
-        code = cubin(tile, problem, target, epilogue, fp32_out, overlap, prepared)
+        capability = gpu.chip(device)
+        code = cubin(tile, problem, capability, epilogue, fp32_out, overlap, prepared)
         kernel = _loaded[key] = CudaKernel(code, "skinny")
     return kernel
 
@@ -230,56 +254,3 @@ def _scales(weight: Weight) -> tuple[int, int]:
     if isinstance(weight, Fp8BlockWeight):
         return weight.scales.data_ptr(), 0
     return 0, weight.tensors()[-1].data_ptr()
-
-
-def _maps_for(tile: SkinnyTile, weight: Weight, share: int) -> tuple[TensorMap, ...]:
-    """Return the maps that a launch takes: of a group's tiles, or of four and of one."""
-    if tile.is_streamed:
-        return (*_tensor_maps(weight, GROUP_TILES, 1), *_tensor_maps(weight, 1, 1))
-    return _tensor_maps(weight, tile.tiles // share, share)
-
-
-def _tensor_maps(weight: Weight, tiles: int, share: int) -> tuple[TensorMap, TensorMap]:
-    """Describe codes and scale runs to the copy engine, once for each place in memory.
-
-    A box is a step of some tiles: of each half of a pair, of each 64 bytes of the step, all rows.
-
-    Args:
-        weight: N rows of Kp inputs.
-        tiles: of 16 outputs, in each half of a box.
-        share: halves: 2 where gate and up end in one output.
-    """
-    codes = weight.codes
-    # both places: a model that is freed leaves its codes' address to one with scales elsewhere
-    places = tuple(one.data_ptr() for one in weight.tensors()[:2])
-    key = (format_name(weight), places, codes.shape, tiles, share)
-    found = _maps.get(key)
-    if found is None:
-        rows, row_bytes = codes.shape[0] // share, codes.shape[1] * codes.element_size()
-        step_bytes = STEP * row_bytes // padded_inputs(weight)
-        of_codes = byte_map(
-            codes.data_ptr(),
-            (PIECE_BYTES, rows, row_bytes // PIECE_BYTES, share),
-            (row_bytes, PIECE_BYTES, rows * row_bytes),
-            (PIECE_BYTES, tiles * TILE_ROWS, step_bytes // PIECE_BYTES, share),
-        )
-        of_runs = of_codes
-        if isinstance(weight, Nvfp4Weight):
-            runs = weight.scale_runs
-            rows, row_bytes = runs.shape[0] // share, runs.shape[1] * RUN_BYTES
-            of_runs = byte_map(
-                runs.data_ptr(),
-                (row_bytes, rows, share),
-                (row_bytes, rows * row_bytes),
-                (RUN_BYTES, tiles, share),
-            )
-        found = _maps[key] = (of_codes, of_runs)
-    return found
-
-
-_maps: dict[object, tuple[TensorMap, TensorMap]] = {}
-
-
-@cache
-def _source(path: Path) -> str:
-    return nvrtc.read_source(path)

@@ -38,7 +38,9 @@ constexpr int TILE_BYTES = 16 * STEP_BYTES;
 constexpr int BOX_BYTES = TILES / PAIR * 1024;  // 64 bytes of each row of a half, read without conflicts
 constexpr int RUN_BYTES = FORMAT == NVFP4 ? 128 : 0;  // scales of a tile's step
 constexpr int CODES_BYTES = TILES * TILE_BYTES;
-constexpr int STAGE_BYTES = CODES_BYTES + TILES * RUN_BYTES;
+// Where a pair's activations stream past, a tile is 8 outputs of gate and the same 8 of up: runs of whole tiles.
+constexpr int RUNS = SOURCE == STREAMED && PAIR == 2 ? 2 * (TILES / 2 + 1) : TILES;
+constexpr int STAGE_BYTES = CODES_BYTES + RUNS * RUN_BYTES;
 constexpr int BLOCK_FLOATS = 128;  // sums of 16 outputs and 8 rows
 constexpr int WARP_FLOATS = TILES * ROW_BLOCKS * BLOCK_FLOATS;
 constexpr int WORKERS = CREW * WARPS;  // warps that multiply; FINISHERS more finish their groups
@@ -75,6 +77,8 @@ struct Problem {
   const uint4* operands;          // PREPARED: x as `Operands` of kernels/common/operands.py
   const uint4* largest;           // their magnitudes, [T, 2, Kp/128] times eight of 16 bits
   NextOperands next;              // of a pair's results
+  float4* left_sums;              // what skinny_streamed_left.cuh says
+  unsigned* left_slices;          // how many are there, of each four tiles; 0 between launches
 };
 
 // Which tile of the weight stands where: of a pair, gate and up alternate.

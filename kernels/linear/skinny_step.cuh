@@ -32,11 +32,20 @@ struct Codes {
   __half2 scales[2][2];             // [row half][group of 16 inputs], each twice
 };
 
+__device__ __forceinline__ void decode_scales(__half2 (&scales)[2], unsigned short e4m3) {
+  unsigned pair = halves_of_e4m3(e4m3);
+  const __half2 both = __hmul2(*reinterpret_cast<__half2*>(&pair), __float2half2_rn(SCALE_FACTOR));
+  scales[0] = __low2half2(both);
+  scales[1] = __high2half2(both);
+}
+
 template <class T>
 __device__ __forceinline__ T load_shared(unsigned at) {
   T v;
   if constexpr (sizeof(T) == 16)
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at));
+  else if constexpr (sizeof(T) == 2)
+    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(at));
   else
     asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at));
   return v;
@@ -54,12 +63,8 @@ __device__ __forceinline__ void load_codes(Codes& c, unsigned stage, int tile, c
     const int run = half * (TILES / PAIR) + within;
     const unsigned scale = load_shared<unsigned>(stage + lane.scales + CODES_BYTES + run * RUN_BYTES);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      unsigned pair = halves_of_e4m3(static_cast<unsigned short>(scale >> (16 * half)));
-      __half2 both = __hmul2(*reinterpret_cast<__half2*>(&pair), __float2half2_rn(SCALE_FACTOR));
-      c.scales[half][0] = __low2half2(both);
-      c.scales[half][1] = __high2half2(both);
-    }
+    for (int half = 0; half < 2; ++half)
+      decode_scales(c.scales[half], static_cast<unsigned short>(scale >> (16 * half)));
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "skinny_operands.cuh"
+#include "skinny_streamed_course.cuh"
 #include "skinny_wgmma.cuh"
 
 constexpr int AHEAD = PREPARED ? 1 : 2;      // steps of rows whose loads are under way
@@ -85,55 +86,61 @@ struct Largest {
 // The first slots' operands are asked for while the first magnitudes are on their way: `landed` is a barrier of
 // the warp's own.
 template <class Slots, class Fetch>
-__device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fetch fetch, float* unscale,
-                                        unsigned landed, int rank, int block, int lane) {
+__device__ __forceinline__ void bring_x(const Problem& p, const Course& course, const Slots& slots, Fetch fetch,
+                                        float* unscale, unsigned landed, int block, int lane) {
   const RowBlock rows = {p, block, lane};
-  const int first = rank * WARPS * p.steps / SLICES, last = (rank + 1) * WARPS * p.steps / SLICES;
-  auto slice_end = [&](int slice) { return (rank * WARPS + slice + 1) * p.steps / SLICES; };
+  const int last = course.num_steps();
+  auto row = [&](int step, int v) { return rows.row(course.step_of_k(step), v); };
   uint4 waiting[AHEAD][4];
   if constexpr (!PREPARED) {
 #pragma unroll
     for (int d = 0; d < AHEAD; ++d)
-      for (int v = 0; v < 4; ++v) waiting[d][v] = first + d < last ? rows.row(first + d, v) : make_uint4(0, 0, 0, 0);
+      for (int v = 0; v < 4; ++v) waiting[d][v] = d < last ? row(d, v) : make_uint4(0, 0, 0, 0);
   }
   Largest largest;
-  largest.ask(rows, first, slice_end(0));
-  const int early = PREPARED ? min(first + STAGES, slice_end(0)) : first;
+  auto ask = [&](int slice) {
+    const int first = course.step_of_k(course.begin(slice));
+    largest.ask(rows, first, first + course.end(slice) - course.begin(slice));
+  };
+  ask(0);
+  const int early = PREPARED ? min(STAGES, course.end(0)) : 0;
   if (PREPARED && elected()) {
-    expect_bytes(landed, (early - first) * X_BLOCK_BYTES);
+    expect_bytes(landed, early * X_BLOCK_BYTES);
     auto at = slots.first();
 #pragma unroll 1
-    for (int step = first; step < early; ++step) {
-      copy_bytes(at.at + STAGE_BYTES + block * X_BLOCK_BYTES, rows.operands(step), X_BLOCK_BYTES, landed);
+    for (int step = 0; step < early; ++step) {
+      copy_bytes(at.at + STAGE_BYTES + block * X_BLOCK_BYTES, rows.operands(course.step_of_k(step)), X_BLOCK_BYTES,
+                 landed);
       slots.advance(at);
     }
   }
-  int slice = 0, next = first;
+  int slice = 0, next = 0;
   float factor = 1.0f;
   bool converts = !PREPARED;
   auto at = slots.first();
 #pragma unroll 1
-  for (int base = first; base < last; base += AHEAD) {
+  for (int base = 0; base < last; base += AHEAD) {
 #pragma unroll
     for (int d = 0; d < AHEAD; ++d) {
       const int step = base + d;
       if (step >= last) break;
+      const int of_k = course.step_of_k(step);
       slots.wait_empty(at);
       if (at.again) fetch(at, step);
       if (step == next) {  // a slice begins
-        next = slice_end(slice);
-        factor = largest.factor(rows, step, next);
+        next = course.end(slice);
+        factor = largest.factor(rows, of_k, of_k + next - step);
         converts = !PREPARED || __any_sync(~0u, factor != 1.0f);
         if ((lane & 3) == 0)
           unscale[(slice * ROW_BLOCKS + block) * 8 + (lane >> 2)] = SUM_FACTOR / factor;
-        if (++slice < WARPS) largest.ask(rows, next, slice_end(slice));
+        if (++slice < course.num_slices()) ask(slice);
       }
-      if (PREPARED && step == first) wait(landed, 0);
+      if (PREPARED && step == 0) wait(landed, 0);
       const unsigned to = at.at + STAGE_BYTES + block * X_BLOCK_BYTES;
       if (converts) {
 #pragma unroll
         for (int v = 0; v < 4; ++v)
-          store_words(to + v * 512 + lane * 4, operand(PREPARED ? rows.row(step, v) : waiting[d][v], factor));
+          store_words(to + v * 512 + lane * 4, operand(PREPARED ? rows.row(of_k, v) : waiting[d][v], factor));
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         __syncwarp();
         if (elected()) arrive(at.filled);
@@ -144,7 +151,7 @@ __device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fe
             arrive(at.filled);
           } else {
             expect_bytes(at.filled, X_BLOCK_BYTES);
-            copy_bytes(to, rows.operands(step), X_BLOCK_BYTES, at.filled);
+            copy_bytes(to, rows.operands(of_k), X_BLOCK_BYTES, at.filled);
           }
         }
       }
@@ -152,7 +159,7 @@ __device__ __forceinline__ void bring_x(const Problem& p, const Slots& slots, Fe
       if constexpr (!PREPARED) {
 #pragma unroll
         for (int v = 0; v < 4; ++v)
-          if (step + AHEAD < last) waiting[d][v] = rows.row(step + AHEAD, v);
+          if (step + AHEAD < last) waiting[d][v] = row(step + AHEAD, v);
       }
     }
   }

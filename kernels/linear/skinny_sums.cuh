@@ -62,11 +62,15 @@ __device__ __forceinline__ float4 plus(float4 a, float4 b) {
   return make_float4(__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y), __fadd_rn(a.z, b.z), __fadd_rn(a.w, b.w));
 }
 
-// Add NUM sums as a binary tree of neighbours.
-template <int NUM>
-__device__ __forceinline__ float4 tree_sum(const float* first, int stride) {
-  if constexpr (NUM == 1) return *reinterpret_cast<const float4*>(first);
-  else return plus(tree_sum<NUM / 2>(first, stride), tree_sum<NUM / 2>(first + NUM / 2 * stride, stride));
+__device__ __forceinline__ float2 plus(float2 a, float2 b) {
+  return make_float2(__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y));
+}
+
+// Add NUM sums, each of as many neighbours as V has, as a binary tree of neighbours.
+template <int NUM, class V = float4>
+__device__ __forceinline__ V tree_sum(const float* first, int stride) {
+  if constexpr (NUM == 1) return *reinterpret_cast<const V*>(first);
+  else return plus(tree_sum<NUM / 2, V>(first, stride), tree_sum<NUM / 2, V>(first + NUM / 2 * stride, stride));
 }
 
 __device__ __forceinline__ float4 sum_of_warps(const float* partial, int block, int lane) {

@@ -5,14 +5,15 @@ from functools import partial
 
 import torch
 
+from kernels.common import gpu
 from kernels.common.operands import APART, ORDERS, STEP, Operands, new_operands, operands_of
 from kernels.common.peers import Peer, humming_product, library_product
 from kernels.common.problem import Bar, ModelSizes, Problem, Tile
 from kernels.common.round import MAX_ROWS
 from kernels.linear.problems import product_case
-from kernels.linear.skinny import is_spread_on, order_of, skinny_linear
+from kernels.linear.skinny import default_for, is_spread_on, order_of, skinny_linear
 from kernels.linear.tile import SkinnyTile, SkinnyTiles
-from kernels.linear.tile_choice import OP, PAIR_OP, PAIRED_FORMAT, PAIRED_TO
+from kernels.linear.tile_choice import OP, PAIR_OP, PAIRED_FORMAT, paired_to
 from kernels.linear.timed_prefill import timed_prefill
 from kernels.linear.timed_weight import random_weight, weight_bytes
 from kernels.linear.weight import Weight, num_bytes
@@ -80,8 +81,13 @@ def _projections(sizes: ModelSizes, rows: int, name: str) -> tuple[Problem, ...]
             *rest,
         )
     )
-    is_paired = name == PAIRED_FORMAT and rows <= PAIRED_TO
+    is_paired = name == PAIRED_FORMAT and rows <= max(map(paired_to, capabilities()))
     return (*alone, _pair(sizes, rows, name)) if is_paired else alone
+
+
+def capabilities() -> tuple[tuple[int, int], ...]:
+    """Return the capability of the GPU that is here; where there is none, of all with a table."""
+    return (gpu.choices(),) if torch.cuda.is_available() else ((12, 1), (9, 0))
 
 
 def _upto(rows: int, bar: Bar, wide: Bar = WIDE) -> Bar:
@@ -136,10 +142,15 @@ def _make_calls(
     out = torch.empty(rows, N, device=device, dtype=dtype)
     weights = [random_weight(N, K, name, device, spread=spread) for _ in range(num_copies)]
     assert num_bytes(weights[0]) == weight_bytes(N, K, name)
-    order = None if logits else order_of(weights[0])
-    orders = () if order is None else (one for one in (order, order + APART) if one in ORDERS)
-    operands = {order: operands_of(x, order) for order in orders}
+    operands = {} if logits else _in_every_order(x, weights[0])
     return [partial(_call, x, operands, weight, out) for weight in weights]
+
+
+def _in_every_order(x: torch.Tensor, weight: Weight) -> dict[int, Operands]:
+    """Return rows as operands, for any tile of the weight's product."""
+    order = order_of(weight)
+    orders = () if order is None else (one for one in (order, order + APART) if one in ORDERS)
+    return {order: operands_of(x, order) for order in orders}
 
 
 def _call(
@@ -161,26 +172,33 @@ def _make_pair_calls(
     weights = [
         random_weight(N, K, name, device, spread=is_spread_on(device)) for _ in range(num_copies)
     ]
-    order, width = order_of(weights[0]), N // 2
-    operands = None if order is None else operands_of(x, order)
-    ready = None if order is None or width % STEP else new_operands(rows, width, order, device)
+    width, operands = N // 2, _in_every_order(x, weights[0])
+    orders = () if width % STEP else operands
+    ready = {order: new_operands(rows, width, order, device) for order in orders}
     out = torch.empty(rows, width, device=device, dtype=torch.bfloat16)
     return [partial(_call_pair, x, operands, weight, ready, out) for weight in weights]
 
 
 def _call_pair(
     x: torch.Tensor,
-    operands: Operands | None,
+    operands: Mapping[int, Operands],
     weight: Weight,
-    ready: Operands | None,
+    ready: Mapping[int, Operands],
     out: torch.Tensor,
     tile: SkinnyTile | None,
 ) -> None:
-    """Multiply gate and up with overlap, from operands to operands, as a round does."""
-    tiles = all_rows(tile, x.shape[0])
+    """Multiply gate and up with overlap, from operands to operands, as a round does.
+
+    The product behind takes the order that this one takes.
+    """
+    rows = x.shape[0]
+    tiles = all_rows(tile, rows)
+    if tiles is None and x.is_cuda:
+        tiles = default_for(x.get_device(), weight, paired=True)
+    order = order_of(weight, None if tiles is None else tiles.serving(rows)) or 0
     skinny_linear(
         x, weight, tiles=tiles, paired=True, overlap=x.is_cuda,
-        operands=operands, ready=ready, out=out,
+        operands=operands.get(order), ready=ready.get(order), out=out,
     )  # fmt: skip
 
 

@@ -19,11 +19,9 @@ import torch
 
 from kernels.common import interpreter
 from kernels.common.case import Tensors
+from kernels.common.compare import BF16_ROUNDING
 from kernels.linear.formats import E2M1_VALUES, FP8_BLOCK, NVFP4_GROUP, STEP
 from kernels.linear.tile import SLICES
-
-BF16_ROUNDING = 2.0**-8
-"""Largest relative error of one rounding to bf16."""
 
 TRUNCATION = 2.0**-23
 ROWS_AT_A_TIME = 16_384

@@ -14,13 +14,12 @@ from kernels.linear.problems import product_case, run_pair, run_skinny
 from kernels.linear.skinny import operand_order
 from kernels.linear.skinny_launch import SILU_PAIR, STORE
 from kernels.linear.tile import ROW_CLASSES, SkinnyProblem, SkinnyTile
-from kernels.linear.tile_choice import OP, PAIR_OP, PAIRED_TO
-from kernels.linear.timed import PROOF_OUTPUTS, all_rows
+from kernels.linear.tile_choice import OP, PAIR_OP
+from kernels.linear.timed import PROOF_OUTPUTS, all_rows, capabilities
 
 TUNED_ROWS = (1, 16, 24, 32)
-"""Rows at which an entry is timed, one of each class; 1 stands for 1 to 8, as decode runs it."""
-
-PAIR_ROWS = tuple(rows for rows in TUNED_ROWS if rows <= PAIRED_TO)
+"""Rows at which an entry is timed, one of each class; 1 stands for 1 to 8, as decode runs it. Pairs
+are timed at those that `timed` lists them for."""
 
 
 def _run(inputs: Tensors, outputs: Tensors, tile: SkinnyTile | None) -> None:
@@ -45,18 +44,13 @@ def _skinny_problem(key: Row, *, paired: bool) -> SkinnyProblem:
     return SkinnyProblem(key["N"], key["K"], key["format"], key["rows"], paired)
 
 
-def _capabilities() -> tuple[tuple[int, int], ...]:
-    """Return the capability of the GPU that is here; where there is none, of all with a table."""
-    return (torch.cuda.get_device_capability(),) if torch.cuda.is_available() else ((12, 1), (9, 0))
-
-
 def _default(key: Row, *, paired: bool = False) -> SkinnyTile:
-    return tile_choice.default_entry(_skinny_problem(key, paired=paired), _capabilities()[0])
+    return tile_choice.default_entry(_skinny_problem(key, paired=paired), capabilities()[0])
 
 
 def _candidates(key: Row, *, paired: bool = False) -> Sequence[SkinnyTile]:
     problem = _skinny_problem(key, paired=paired)
-    found = (tile_choice.candidates(problem, one) for one in _capabilities())
+    found = (tile_choice.candidates(problem, one) for one in capabilities())
     return tuple(dict.fromkeys(tile for tiles in found for tile in tiles))
 
 
@@ -109,7 +103,7 @@ TUNABLES = (
     ),
     Tunable(
         op=PAIR_OP,
-        rows=PAIR_ROWS,
+        rows=TUNED_ROWS,
         key=_key,
         key_fields=KEY_FIELDS,
         candidates=partial(_candidates, paired=True),

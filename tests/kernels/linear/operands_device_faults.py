@@ -29,11 +29,13 @@ FAULTS: list[Fault] = [
      "const int bytes = (end - begin - 1) * STEP_VECTORS * 16;", LAW.name),
 ]  # fmt: skip
 
+HEALTHY = nvrtc.read_source
+
 
 def plant(source: str) -> None:
     """Have the next launches run another source."""
     planted = {skinny_launch.SOURCE: source}
-    skinny_launch._source = lambda path: planted.get(path) or nvrtc.read_source(path)
+    nvrtc.read_source = lambda path: planted.get(path) or HEALTHY(path)
     skinny_launch._loaded.clear()
     skinny_launch._plan.cache_clear()
 

@@ -71,6 +71,15 @@ def test_a_row_has_the_bits_of_that_row_alone(num_rows: int, N: int, K: int):
             assert different_bits(together[row : row + 1], alone, "TN") is None
 
 
+@pytest.mark.parametrize(("N", "K"), [(131, 72), (6144, 256), (8200, 64)])
+def test_a_head_that_is_widened_before_has_the_bits_of_one_that_is_not(N: int, K: int):
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn((3, K), generator=generator).bfloat16()
+    weight = torch.randn((N, K), generator=generator).bfloat16()
+    wide = logits_reference(x, weight.float())
+    assert different_bits(wide, logits_reference(x, weight), "TV") is None
+
+
 def test_logits_are_not_rounded_to_bf16():
     generator = torch.Generator().manual_seed(2)
     x = torch.randn((2, 256), generator=generator).bfloat16()

@@ -10,34 +10,45 @@ import pytest
 
 from kernels.common.compile import disassembly_of, mnemonics_of, usage_of
 from kernels.linear import skinny_launch
-from kernels.linear.skinny_launch import ADD_RESIDUAL, STORE
+from kernels.linear.skinny_launch import ADD_RESIDUAL, SILU_PAIR, STORE
 from kernels.linear.tile import SkinnyProblem, SkinnyTile
 from kernels.linear.tile_choice import candidates
+from tests.kernels.compiling import bases
 
 PRODUCTS = ((34816, 5120), (16384, 5120), (5120, 17408), (1024, 5120))
+PAIRS = ((34816, 5120), (7168, 2560))
+"""Gate over up, of the 27B, and of so few outputs that several blocks may share K."""
+
 STEP_PRODUCTS = 8
 """Matrix instructions of a step of 128 inputs."""
 
 
-def streamed(N: int, K: int, rows: int) -> list[SkinnyTile]:
-    """One tile for each number of blocks that share K, which is another form of the tree."""
-    found = candidates(SkinnyProblem(N, K, "nvfp4", rows), (9, 0))
-    return list({one.splits: one for one in found if one.is_streamed}.values())
+def streamed(problem: SkinnyProblem) -> list[SkinnyTile]:
+    """One tile for each number of blocks that share K, which is another form of the tree.
+
+    And one for tiles that are left over.
+    """
+    found = candidates(problem, (9, 0))
+    return list({(one.splits, one.finishers): one for one in found if one.is_streamed}.values())
 
 
-CASES = [
-    (N, K, rows, tile) for N, K in PRODUCTS for rows in (24, 32) for tile in streamed(N, K, rows)
+PROBLEMS = [
+    SkinnyProblem(N, K, "nvfp4", rows, paired)
+    for paired, sizes in ((False, PRODUCTS), (True, PAIRS))
+    for N, K in sizes
+    for rows in (24, 32)
 ]
-IN_FLIGHT = [case for case in CASES if case[-1].crew < 6]
+CASES = [(problem, tile) for problem in PROBLEMS for tile in streamed(problem)]
+IN_FLIGHT = [(problem, tile) for problem, tile in CASES if tile.crew < 6]
 """All but those whose registers are too few for it."""
 
 
 @cache
 def cubin(
-    N: int, K: int, rows: int, tile: SkinnyTile, epilogue: int = STORE, prepared: bool = True
+    problem: SkinnyProblem, tile: SkinnyTile, epilogue: int = STORE, prepared: bool = True
 ) -> bytes:
-    problem = SkinnyProblem(N, K, "nvfp4", rows)
-    return skinny_launch.cubin(tile, problem, "sm_90a", epilogue, overlap=True, prepared=prepared)
+    epilogue = SILU_PAIR if problem.paired else epilogue
+    return skinny_launch.cubin(tile, problem, (9, 0), epilogue, overlap=True, prepared=prepared)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -75,10 +86,28 @@ def test_what_overwrites_a_weight_is_seen():
     assert weights("HGMMA.64x32x16.F32 R24, R44, gdesc[UR12], R24, gsb0 ;") == {44, 45, 46, 47}
 
 
+def test_gate_and_up_meet_in_registers_and_leave_two_outputs_at_a_time():
+    for problem, tile in CASES:
+        if problem.paired:
+            counts = mnemonics_of(cubin(problem, tile))
+            epilogues = 2 if tile.finishers else 1
+            blocks = problem.row_blocks if tile.splits == 1 else 1
+            assert counts["MOVM.16.MT88"] == epilogues * blocks
+            assert counts["F2FP.BF16.F32.PACK_AB"] > 0
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case[0].paired], ids=str)
+def test_nothing_is_counted_in_memory_but_slices_of_tiles_that_are_left_over(case):
+    counts = bases(mnemonics_of(cubin(*case)))
+    assert counts["ATOMG"] == (1 if case[-1].finishers else 0)
+    assert not counts.keys() & {"RED", "REDG", "ATOM"}
+
+
 @pytest.mark.parametrize("prepared", [True, False])
 @pytest.mark.parametrize("epilogue", [STORE, ADD_RESIDUAL])
 def test_operands_come_by_the_copy_engine_and_rows_do_not(prepared, epilogue):
-    counts = mnemonics_of(cubin(*CASES[-1], epilogue, prepared))
+    plain = next(case for case in reversed(CASES) if not case[0].paired)
+    counts = mnemonics_of(cubin(*plain, epilogue, prepared))
     assert any(name.startswith("UBLKCP") for name in counts) == prepared
     assert not any(name.startswith(("RED", "ATOM")) for name in counts)
 

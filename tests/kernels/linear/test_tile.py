@@ -1,6 +1,7 @@
 """Launch choices fit what they are chosen for, and count what the source uses."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from itertools import pairwise, product
 from pathlib import Path
@@ -10,18 +11,10 @@ import pytest
 
 from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.linear import skinny_launch, tile_choice
-from kernels.linear.tile import (
-    SLICES,
-    SkinnyProblem,
-    SkinnyTile,
-    SkinnyTiles,
-    fits,
-    macros,
-    most_tiles,
-    num_teams,
-    shared_bytes,
-)
-from kernels.linear.tile_choice import candidates, defaults, from_row, lookup
+from kernels.linear.tile import SLICES, SkinnyProblem, SkinnyTile, SkinnyTiles, macros
+from kernels.linear.tile_choice import candidates, defaults, from_row, lookup, paired_to
+from kernels.linear.tile_room import fits, left_over, most_tiles, num_teams, shared_bytes
+from tests.kernels.source_constants import constants, value_of
 
 GPUS = {(9, 0): (132, MAX_SHARED_BYTES[90]), (12, 1): (48, MAX_SHARED_BYTES[121])}
 FORMATS = ("nvfp4", "fp8_block", "e4m3_row", "bf16")
@@ -30,43 +23,17 @@ SHAPES = ((34816, 5120), (5120, 17408), (5120, 6144), (1024, 5120), (96, 5120), 
 FOLDER = Path(skinny_launch.__file__).parent
 
 
-def in_python(expression: str) -> str:
-    """Turn a C expression of integers into Python: conditions, divisions, `or` and `and`."""
-    expression = expression.strip()
-    if expression.startswith("(") and closing(expression) == len(expression) - 1:
-        return f"({in_python(expression[1:-1])})"
-    if " ? " in expression:
-        condition, rest = expression.split(" ? ", 1)
-        first, second = rest.split(" : ", 1)
-        return f"(({in_python(first)}) if ({condition}) else ({in_python(second)}))"
-    return expression.replace("/", "//").replace("||", " or ").replace("&&", " and ")
+STREAMED_SOURCES = ("skinny_problem.cuh", "skinny_wgmma.cuh", "skinny_streamed_block.cuh")
 
 
-def closing(expression: str) -> int:
-    depth = 0
-    for at, letter in enumerate(expression):
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if depth == 0:
-            return at
-    return -1
-
-
-STREAMED_SOURCES = ("skinny_problem.cuh", "skinny_wgmma.cuh", "skinny_streamed.cu")
-
-
-def constants(
-    chosen: dict[str, int], sources: tuple[str, ...] = ("skinny_problem.cuh",)
-) -> dict[str, int]:
+def constants_of(
+    chosen: Mapping[str, Any], sources: tuple[str, ...] = ("skinny_problem.cuh",)
+) -> dict[str, Any]:
     """Evaluate the constants of some sources for a set of macros."""
-    names: dict[str, Any] = {"NVFP4": 0, "FP8_BLOCK": 1, "E4M3_ROW": 2, "BF16": 3, "STORE": 0,
-                             "ADD_RESIDUAL": 1, "SILU_PAIR": 2, "SHARED": 0, "GLOBAL": 1,
-                             "STREAMED": 2, "true": 1, "aligned": aligned, "PREPARED": 0,
-                             **chosen}  # fmt: skip
-    text = "".join((FOLDER / one).read_text() for one in sources)
-    pattern = re.compile(r"^constexpr (?:int|bool) (\w+) = (.+?);", re.MULTILINE)
-    for name, expression in pattern.findall(text):
-        names[name] = int(eval(in_python(expression), {}, names))
-    return names
+    names = {"NVFP4": 0, "FP8_BLOCK": 1, "E4M3_ROW": 2, "BF16": 3, "STORE": 0, "ADD_RESIDUAL": 1,
+             "SILU_PAIR": 2, "SHARED": 0, "GLOBAL": 1, "STREAMED": 2, "true": 1,
+             "aligned": aligned, "PREPARED": 0, **chosen}  # fmt: skip
+    return constants(names, (FOLDER / one for one in sources))
 
 
 def aligned(num_bytes: int) -> int:
@@ -76,24 +43,24 @@ def aligned(num_bytes: int) -> int:
 def bytes_of_source(tile: SkinnyTile, problem: SkinnyProblem, num_sms: int) -> int:
     """Evaluate where skinny_team.cuh puts the end of what a block shares."""
     chosen = {**macros(tile, problem), "EPILOGUE": 2 if problem.paired else 0}
-    names = constants(chosen)
+    names = constants_of(chosen)
     text = (FOLDER / "skinny_team.cuh").read_text()
     names |= {"pairs": problem.num_tiles // (2 if problem.paired else 1)}
     names |= {"teams": num_teams(tile, problem, num_sms), "member": names["CREW"]}
 
-    def value_of(pattern: str) -> int:
+    def found(pattern: str) -> int:
         (expression,) = re.findall(pattern, text)
         in_names = expression.replace("p.teams", "teams").replace("block.pairs", "pairs")
-        return int(eval(in_python(in_names), {}, names))
+        return value_of(in_names, names)
 
     for wanted in ("most", "scale_rows", "scale_floats"):
-        names[wanted] = value_of(rf"\b{wanted} =\s+(.+?);")
-    rows_at = value_of(r"return shared \+ BARRIER_BYTES \+ (\(.+?\));") + names["BARRIER_BYTES"]
-    teams_at = rows_at + value_of(r"return rows\(\) \+ (.+?);")
-    scales_at = value_of(r"teams = block.teams\(\) \+ (.+?);") + value_of(
+        names[wanted] = found(rf"\b{wanted} =\s+(.+?);")
+    rows_at = found(r"return shared \+ BARRIER_BYTES \+ (\(.+?\));") + names["BARRIER_BYTES"]
+    teams_at = rows_at + found(r"return rows\(\) \+ (.+?);")
+    scales_at = found(r"teams = block.teams\(\) \+ (.+?);") + found(
         r"scales = reinterpret_cast<float\*>\(teams \+ (.+?)\) \+ member"
     )
-    return teams_at + scales_at + 4 * value_of(r"\) \+ (member \* scale_floats);")
+    return teams_at + scales_at + 4 * found(r"\) \+ (member \* scale_floats);")
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -110,40 +77,38 @@ def test_shared_bytes_are_what_the_source_lays_out(name, paired):
 
 
 def streamed_bytes_of_source(tile: SkinnyTile, problem: SkinnyProblem) -> int:
-    """Evaluate where skinny_streamed.cu puts the end of its ring."""
-    chosen = {**macros(tile, problem), "EPILOGUE": 0}
-    names = constants(chosen, STREAMED_SOURCES)
-    text = (FOLDER / "skinny_streamed.cu").read_text()
+    """Evaluate where skinny_streamed_block.cuh puts the end of its ring."""
+    chosen = {**macros(tile, problem), "EPILOGUE": 2 if problem.paired else 0}
+    names = constants_of(chosen, STREAMED_SOURCES)
+    text = (FOLDER / STREAMED_SOURCES[-1]).read_text()
 
-    def value_of(pattern: str) -> int:
+    def found(pattern: str) -> int:
         (expression,) = re.findall(pattern, text)
-        return int(eval(in_python(expression), {}, names))
+        return value_of(expression, names)
 
-    scales = names["RING_BARRIERS"] + 4 * value_of(r"return unscale\(\) \+ (.+?);")
-    kept = scales + 4 * value_of(r"char\*>\(scales\(\) \+ (.+?)\);")
+    scales = names["RING_BARRIERS"] + 4 * found(r"return unscale\(\) \+ (.+?);")
+    kept = scales + 4 * found(r"char\*>\(scales\(\) \+ (.+?)\);")
     kept += names["MULTIPLIERS"] * names["LEVELS"] * names["KEPT_BYTES"] + names["SENT_BYTES"]
     return kept + names["STAGES"] * names["SLOT_BYTES"]
 
 
+@pytest.mark.parametrize("paired", [False, True])
 @pytest.mark.parametrize("rows", [17, 32])
-def test_a_streamed_block_holds_what_the_source_lays_out(rows):
+def test_a_streamed_block_holds_what_the_source_lays_out(rows, paired):
     for N, Kp in ((34816, 5120), (1024, 5120), (96, 17408)):
-        problem = SkinnyProblem(N, Kp, "nvfp4", rows)
+        problem = SkinnyProblem(N, Kp, "nvfp4", rows, paired)
         for splits, crew, wide, stages in product((1, 2, 4, 8), (1, 5), (3, 17), (2, 5)):
-            tile = SkinnyTile(splits, crew, wide, stages, "streamed", 0)
-            assert shared_bytes(tile, problem, 132) == streamed_bytes_of_source(tile, problem)
-            assert (
-                tile.warps
-                == constants({**macros(tile, problem), "EPILOGUE": 0}, STREAMED_SOURCES)[
-                    "ALL_WARPS"
-                ]
-            )
+            for finishers in (0, 4) if paired and splits == 1 else (0,):
+                tile = SkinnyTile(splits, crew, wide, stages, "streamed", finishers)
+                assert shared_bytes(tile, problem, 132) == streamed_bytes_of_source(tile, problem)
+                names = constants_of({**macros(tile, problem), "EPILOGUE": 0}, STREAMED_SOURCES)
+                assert tile.warps == names["ALL_WARPS"]
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_ring_holds_whole_steps_aligned_for_the_copy_engine(name):
     problem = SkinnyProblem(1024, 5120, name, 8)
-    names = constants({**macros(SkinnyTile(1, 1, 2, 2, "global"), problem), "EPILOGUE": 0})
+    names = constants_of({**macros(SkinnyTile(1, 1, 2, 2, "global"), problem), "EPILOGUE": 0})
     bits = {"nvfp4": 4, "fp8_block": 8, "e4m3_row": 8, "bf16": 16}[name]
     assert names["TILE_BYTES"] == 16 * 128 * bits // 8
     assert names["STAGE_BYTES"] % 128 == 0
@@ -240,6 +205,46 @@ def test_a_pair_is_not_torn_apart():
     problem = SkinnyProblem(64, 512, "nvfp4", 8, paired=True)
     assert not fits(SkinnyTile(1, 1, 1, 2, "global"), problem, 132, MAX_SHARED_BYTES[90])
     assert fits(SkinnyTile(1, 1, 2, 2, "global"), problem, 132, MAX_SHARED_BYTES[90])
+
+
+def test_a_streamed_pair_is_shared_out_by_8_outputs():
+    problem = SkinnyProblem(34816, 5120, "nvfp4", 32, paired=True)
+    tile = SkinnyTile(1, 5, 17, 5, "streamed", 0)
+    assert (num_teams(tile, problem, 132), most_tiles(tile, problem, 132)) == (132, 17)
+    assert fits(tile, problem, 132, MAX_SHARED_BYTES[90])
+    assert not fits(replace(tile, tiles=16), problem, 132, MAX_SHARED_BYTES[90])
+
+
+def test_tiles_that_are_left_over_are_dealt_out_by_fours_and_slices():
+    problem = SkinnyProblem(34816, 5120, "nvfp4", 32, paired=True)
+    tile = SkinnyTile(1, 4, 16, 5, "streamed", 4)
+    assert (num_teams(tile, problem, 132), left_over(tile, problem, 132)) == (132, 64)
+    assert fits(tile, problem, 132, MAX_SHARED_BYTES[90])
+    others = (
+        (tile, replace(problem, paired=False)),
+        (tile, replace(problem, N=34816 - 32)),  # not by fours
+        (tile, replace(problem, N=33792)),  # none
+        (replace(tile, tiles=15), problem),  # more than there are blocks for
+        (replace(tile, splits=2), problem),
+        (replace(tile, finishers=2), problem),
+        (replace(tile, tiles=2, crew=1), replace(problem, N=4864)),  # than a stage has room for
+    )
+    for one, other in others:
+        assert not fits(one, other, 132, MAX_SHARED_BYTES[90]), (one, other)
+
+
+def test_many_rows_of_a_pair_stream_past_where_there_is_wgmma():
+    for capability, streams in (((9, 0), True), ((10, 0), False), ((12, 1), False)):
+        tiles = defaults(34816, 5120, "nvfp4", capability, paired=True)
+        found = [tiles.serving(rows) for rows in (24, 32)]
+        assert all(one is not None and one.is_streamed for one in found) is streams
+        assert paired_to(capability) == (32 if streams else 16)
+    tiles = defaults(34816, 5120, "nvfp4", (9, 0), paired=True)
+    measured = SkinnyTile(1, 4, 16, 5, "streamed", 4)
+    assert tiles.upto_24 == tiles.upto_32 == measured, "as the table has it"
+    smaller = defaults(16384, 5120, "nvfp4", (9, 0), paired=True).upto_32
+    assert smaller is not None
+    assert smaller.splits == 1, "no blocks share K where each has room for its outputs"
 
 
 def test_the_macros_are_all_that_a_row_count_and_an_output_count_change():
