@@ -6,6 +6,7 @@ from kernels.attention import prep_cases, widen_cases
 from kernels.attention.prefill_laws import LAWS as PREFILL_LAWS
 from kernels.attention.prep_laws import LAWS as PREP_LAWS
 from kernels.attention.prep_timed import timed_prep
+from kernels.attention.prepared_laws import LAWS as PREPARED_LAWS
 from kernels.attention.verify_laws import LAWS as VERIFY_LAWS
 from kernels.attention.verify_problems import (
     compact_case,
@@ -85,6 +86,6 @@ FAMILY = Family(
         "attention_compact": Op(run_compact, truth_compact),
     },
     cases=(*prep_cases.CASES, *widen_cases.CASES, *_anywhere(), *_on_gpu()),
-    laws=(*PREP_LAWS, *VERIFY_LAWS, *PREFILL_LAWS),
+    laws=(*PREP_LAWS, *VERIFY_LAWS, *PREPARED_LAWS, *PREFILL_LAWS),
     timed=_timed,
 )

@@ -13,9 +13,10 @@
 #include "partials.cuh"
 
 constexpr int D = 256;
-constexpr int STRANDS = 8, QUADS = D / 4, THREADS = STRANDS * QUADS;
-// AHEAD, by `combine_macros` of verify_launch.py: partial results of a strand that are asked for before their
-// scales are known. Changes no bit. And KV_BYTES, which says how sums lie.
+constexpr int STRANDS = 8, QUADS = D / 4, THREADS = STRANDS / EACH * QUADS;
+// Compile-time choices, by `CombineTile` of combine_tile.py: EACH (strands that a thread adds up), AHEAD (partial
+// results of a strand that are asked for before their scales are known), MIN_BLOCKS, none of which changes a bit. And
+// KV_BYTES, which says how sums lie.
 
 struct Problem {
   const float* sums;          // [chunks, T * H, D], in quads (partials.cuh)
@@ -69,14 +70,14 @@ __device__ __forceinline__ void write_operands(const NextOperands& to, int row, 
   }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine(const __grid_constant__ Problem p) {
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) combine(const __grid_constant__ Problem p) {
   extern __shared__ __align__(16) float shared[];
   float* const scales = shared;                                             // [chunks]
   float* const weights = shared + p.chunks;                                 // [chunks]
-  float4* const strands = reinterpret_cast<float4*>(shared + (2 * p.chunks + 3) / 4 * 4);  // [STRANDS, QUADS]
-  float* const strand_weights = reinterpret_cast<float*>(strands + THREADS);
-  float* const warp_tops = strand_weights + STRANDS;
-  const int quad = threadIdx.x % QUADS, strand = threadIdx.x / QUADS;
+  float* const warp_tops = shared + 2 * p.chunks;                           // [THREADS / 32]
+  float* const strand_weights = warp_tops + THREADS / 32;                   // [STRANDS]
+  float4* const strands = reinterpret_cast<float4*>(shared + (2 * p.chunks + THREADS / 32 + STRANDS + 3) / 4 * 4);
+  const int quad = threadIdx.x % QUADS, first = threadIdx.x / QUADS * EACH;  // first: of this thread's strands
   const int row = blockIdx.x / p.heads, head = blockIdx.x % p.heads;
   const long long step = static_cast<long long>(p.rows) * p.heads;
 
@@ -86,18 +87,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine
   }
   // All loads that need no other's result go out together; what lies beyond the row is not used.
   const float* const mine = p.sums + blockIdx.x * static_cast<long long>(D) + quad * 4;
-  float4 ahead[AHEAD];
+  float4 some[AHEAD][EACH];
+  auto ask = [&](int from, int end) {
 #pragma unroll
-  for (int i = 0; i < AHEAD; ++i) ahead[i] = load(mine, min(strand + i * STRANDS, p.chunks - 1) * step);
+    for (int i = 0; i < AHEAD; ++i)
+#pragma unroll
+      for (int e = 0; e < EACH; ++e)
+        if (from + i * STRANDS + e < end) some[i][e] = load(mine, (from + i * STRANDS + e) * step);
+  };
+  ask(first, p.chunks);
   const __nv_bfloat16* const gate = p.gate + static_cast<long long>(row) * p.gate_stride +
                                     head * static_cast<long long>(p.gate_head_stride) + quad / 4 * 16;
   __nv_bfloat16 gates[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i)
-    if (strand == 0) gates[i] = gate[column_of(quad % 4, i)];
+    if (first == 0) gates[i] = gate[column_of(quad % 4, i)];
   float most = -CUDART_INF_F;
-  const int position = *p.start + p.depths[row];
-  const int reached = chunk_of(position) + 1, count = min(reached, p.chunks);
+  const int reached = chunk_of(*p.start + p.depths[row]) + 1, count = min(reached, p.chunks);
   for (int i = threadIdx.x; i < p.chunks; i += THREADS) {
     const float top = p.tops[i * step + blockIdx.x];
     scales[i] = top;
@@ -112,39 +118,48 @@ extern "C" __global__ void __launch_bounds__(THREADS, AHEAD > 4 ? 1 : 3) combine
 #pragma unroll
   for (int i = 1; i < THREADS / 32; ++i) most = fmaxf(most, warp_tops[i]);
 
-  float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-  float weight = 0.0f;
+  float4 sum[EACH];
+  float weight[EACH];
 #pragma unroll
-  for (int i = 0; i < AHEAD; ++i) {
-    const int chunk = strand + i * STRANDS;
-    if (chunk < count) {
-      const float scale = exp2_of(scales[chunk] - most);
-      add_scaled(sum, scale, ahead[i]);
-      weight = __fmaf_rn(scale, weights[chunk], weight);
+  for (int e = 0; e < EACH; ++e) {
+    sum[e] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    weight[e] = 0.0f;
+  }
+  for (int from = first; from < count; from += AHEAD * STRANDS) {
+    if (from > first) ask(from, count);
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i)
+#pragma unroll
+      for (int e = 0; e < EACH; ++e) {
+        const int chunk = from + i * STRANDS + e;
+        if (chunk >= count) continue;
+        const float scale = exp2_of(scales[chunk] - most);
+        add_scaled(sum[e], scale, some[i][e]);
+        weight[e] = __fmaf_rn(scale, weights[chunk], weight[e]);
+      }
+  }
+  if constexpr (EACH < STRANDS) {
+    if (first > 0) {
+#pragma unroll
+      for (int e = 0; e < EACH; ++e) {
+        strands[(first + e) * QUADS + quad] = sum[e];
+        if (quad == 0) strand_weights[first + e] = weight[e];
+      }
     }
+    __syncthreads();
+    if (first > 0) return;
   }
-#pragma unroll 4
-  for (int chunk = strand + AHEAD * STRANDS; chunk < count; chunk += STRANDS) {
-    const float scale = exp2_of(scales[chunk] - most);
-    add_scaled(sum, scale, load(mine, chunk * step));
-    weight = __fmaf_rn(scale, weights[chunk], weight);
-  }
-  strands[threadIdx.x] = sum;
-  if (quad == 0) strand_weights[strand] = weight;
-  __syncthreads();
-  if (strand > 0) return;
-  weight = strand_weights[0];
 #pragma unroll
   for (int i = 1; i < STRANDS; ++i) {
-    add_scaled(sum, 1.0f, strands[i * QUADS + quad]);
-    weight = __fadd_rn(weight, strand_weights[i]);
+    add_scaled(sum[0], 1.0f, i < EACH ? sum[i % EACH] : strands[i * QUADS + quad]);
+    weight[0] = __fadd_rn(weight[0], i < EACH ? weight[i % EACH] : strand_weights[i]);
   }
-  if (reached > p.chunks) weight = CUDART_NAN_F;  // the context outgrew the launch: never a quiet answer
-  const int first = head * D + quad / 4 * 16;
-  __nv_bfloat16* const out = p.out + static_cast<long long>(row) * p.out_stride + first;
-  const __nv_bfloat16 results[4] = {gated(sum.x, weight, gates[0]), gated(sum.y, weight, gates[1]),
-                                    gated(sum.z, weight, gates[2]), gated(sum.w, weight, gates[3])};
+  if (reached > p.chunks) weight[0] = CUDART_NAN_F;  // the context outgrew the launch: never a quiet answer
+  const int column = head * D + quad / 4 * 16;
+  __nv_bfloat16* const out = p.out + static_cast<long long>(row) * p.out_stride + column;
+  const __nv_bfloat16 results[4] = {gated(sum[0].x, weight[0], gates[0]), gated(sum[0].y, weight[0], gates[1]),
+                                    gated(sum[0].z, weight[0], gates[2]), gated(sum[0].w, weight[0], gates[3])};
 #pragma unroll
   for (int i = 0; i < 4; ++i) out[column_of(quad % 4, i)] = results[i];
-  if (p.next.image != nullptr) write_operands(p.next, row, first, quad % 4, results);
+  if (p.next.image != nullptr) write_operands(p.next, row, column, quad % 4, results);
 }

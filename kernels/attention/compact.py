@@ -9,7 +9,6 @@ from kernels.attention.verify_launch import load
 from kernels.attention.verify_tile import HEAD_DIM
 from kernels.common.cuda_kernel import Launch
 from kernels.common.expect import Axes
-from kernels.common.round import MAX_ROWS
 
 INT32 = (torch.int32,)
 
@@ -73,10 +72,8 @@ def attention_compact(
     axes.tensor("values", values, ("L", "G", "S", "D"), (keys.dtype,), "pass all layers' values")
     axes.tensor("start", start, ("1",), INT32, "pass the engine's device scalar")
     axes.tensor("num", num, ("1",), INT32, "pass num_pending")
-    axes.tensor("rows", rows, ("P",), INT32, "pass pending_rows")
+    axes.tensor("rows", rows, ("32",), INT32, "pass pending_rows")
     axes.same_device(keys=keys, values=values, start=start, num=num, rows=rows)
-    if axes["P"] != MAX_ROWS:
-        raise ValueError(f"{name}: rows must be [{MAX_ROWS}], got [{axes['P']}]; pass pending_rows")
     if not keys.is_cuda:
         _on_cpu(keys, values, int(start) - (int(num) if advanced else 0), rows[: int(num)])
         return

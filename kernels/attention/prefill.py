@@ -59,16 +59,14 @@ def attention_prefill(
     axes.tensor("q", q, ("T", "H", "D"), BF16, "pass rotated queries as bf16 heads")
     axes.tensor("keys", keys, ("G", "S", "D"), BF16, "pass the keys of one layer")
     axes.tensor("values", values, ("G", "S", "D"), BF16, "pass the values of one layer")
-    axes.tensor("rows", rows, ("two",), INT32, "pass 0 and the number of rows")
-    axes.tensor("positions", positions, ("two",), INT32, "pass 0 and the number of positions")
+    axes.tensor("rows", rows, ("2",), INT32, "pass 0 and the number of rows")
+    axes.tensor("positions", positions, ("2",), INT32, "pass 0 and the number of positions")
     axes.same_device(q=q, keys=keys, values=values, rows=rows, positions=positions)
     if axes["H"] % axes["G"]:
         raise ValueError(
             f"attention_prefill: H = {axes['H']} query heads cannot share G = {axes['G']} "
             "key/value heads evenly; pass as many query heads for every key/value head"
         )
-    if axes["two"] != 2:
-        raise ValueError(f"attention_prefill: rows must hold 0 and n, got {axes['two']} numbers")
     return (
         _fused(q, keys, values, rows, positions)
         if q.is_cuda

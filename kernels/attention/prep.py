@@ -96,7 +96,7 @@ def attention_prep(
     axes.tensor("k_norm", k_norm, ("D",), (q_norm.dtype,), "pass it in the dtype of q_norm")
     axes.tensor("cos", cos, ("positions", "R"), BF16, "pass the table of all positions")
     axes.tensor("sin", sin, ("positions", "R"), BF16, "pass the table of all positions")
-    axes.tensor("start", start, ("one",), INT32, "pass a scalar in device memory")
+    axes.tensor("start", start, ("1",), INT32, "pass a scalar in device memory")
     given = {} if depths is None else {"depths": depths}
     for name, tensor in given.items():
         axes.tensor(name, tensor, ("nodes",), INT32, "pass the depths of the tree")

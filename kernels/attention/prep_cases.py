@@ -14,7 +14,7 @@ from kernels.attention.prep import attention_prep
 from kernels.attention.prep_reference import mean_square_of_kernel, prepared_heads_reference
 from kernels.common import domain
 from kernels.common.case import Case, Tensors, TensorSpec
-from kernels.common.compare import Tolerance
+from kernels.common.compare import BF16_ROUNDING, Tolerance
 from kernels.common.domain import Domain
 from kernels.common.e4m3 import E4M3_MAX
 from kernels.common.family import Op
@@ -23,9 +23,6 @@ BF16, FP32, INT32 = torch.bfloat16, torch.float32, torch.int32
 
 EPS = 1e-6
 """rms_norm_eps of every Qwen3.5 to 3.8 model."""
-
-STEP = 2.0**-8
-"""Largest relative error of one rounding to bf16."""
 
 TOLERANCE = Tolerance(
     2.0**-19,
@@ -182,8 +179,10 @@ def _truth_of_heads(x: torch.Tensor, weight: torch.Tensor, cos: torch.Tensor, si
         two.abs() * turn[..., half:].real.abs() + one.abs() * turn[..., half:].imag.abs(),
     ]
     truth = torch.cat((near, far, rest), dim=-1)
-    error = torch.cat((*(2.01 * STEP * term for term in terms), torch.zeros_like(rest)), dim=-1)
-    return truth, error + 1.001 * STEP * (truth.abs() + error)
+    error = torch.cat(
+        (*(2.01 * BF16_ROUNDING * term for term in terms), torch.zeros_like(rest)), dim=-1
+    )
+    return truth, error + 1.001 * BF16_ROUNDING * (truth.abs() + error)
 
 
 def truth_of_prep(inputs: Tensors) -> Tensors:

@@ -48,7 +48,6 @@ def share_table(
     streams: int,
     position_bytes: int,
     partial_bytes: int,
-    own_positions: int,
 ) -> torch.Tensor:
     """Tabulate the shares of every context of a class that has more chunks than blocks.
 
@@ -58,7 +57,6 @@ def share_table(
         streams: of a block.
         position_bytes: that a block reads of a position: key and value.
         partial_bytes: that a block writes of a chunk.
-        own_positions: that could be read while the rows' own, in the last chunk, are looked up.
 
     Returns:
         int16 [contexts, chunks + (streams - 1) * bins] on the CPU, from that of bins + 1 chunks on:
@@ -71,8 +69,7 @@ def share_table(
     chunks = len(sizes)
     table = torch.full((chunks - bins, chunks + (streams - 1) * bins), NO_MORE, dtype=torch.int16)
     for active, found in enumerate(table, bins + 1):
-        last = sizes[active - 1] + own_positions * position_bytes
-        for block, share in enumerate(share_out([*sizes[: active - 1], last], bins, streams)):
+        for block, share in enumerate(share_out(sizes[:active], bins, streams)):
             for stream, taken in enumerate(share):
                 for chunk, following in pairwise(taken):
                     found[chunk] = following

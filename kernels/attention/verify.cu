@@ -10,17 +10,18 @@
 //   sums     of values, and of the weights themselves (a column of ones): chains over positions,
 //            16 to an instruction, scaled when the top moves
 //
-// A warp computes all of that for 16 rows of the matrix unit and meets no other: scores become weights
-// in its registers. On sm_90 four of them multiply together (verify_wide.cuh). The warps of a stream
-// share its ring, a block may have several streams, each with chunks of its own, and where warps are to
-// spare each of a team computes the scores and adds a part of the values' columns. Which warp computes
-// what, and how many rows there are, changes no order, so a row has the bits that it has alone. A
-// position stands at the same place of the same instruction whether its key is committed or lies on the
-// row's own path (verify_tail.cuh).
+// A warp computes all of that for 16 rows of the matrix unit and meets no other, but to lay a chain's own rows in
+// place (verify_chain.cuh): scores become weights in its registers. On sm_90 four of them multiply together
+// (verify_wide.cuh). The warps of a stream share its ring, a block may have several streams, each with chunks of
+// its own, and where warps are to spare each of a team computes the scores and adds a part of the values' columns.
+// Which warp computes what, and how many rows there are, changes no order, so a row has the bits that it has alone.
+// A position stands at the same place of the same instruction whether its key is committed or lies on the row's own
+// path (verify_tail.cuh).
 
 #include "verify_problem.cuh"
 #include "verify_ring.cuh"
 #include "verify_begin.cuh"
+#include "verify_chain.cuh"
 #include "verify_scores.cuh"
 #include "verify_values.cuh"
 #include "verify_wide.cuh"
@@ -81,9 +82,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const UnitRow q = query_row(at + Q_AT, first, lane);
   int unit = 0;
 #pragma unroll 1
-  for (Chunk chunk = work.chunk(work.first_of(p, stream)); chunk.number >= 0;
-       chunk = work.chunk(work.after(p, chunk.number))) {
-    if (chunk.units() == 0) continue;
+  for (Chunk chunk = work.chunk(work.first_of(p, stream)); chunk.number >= 0;) {
     Sums sums;
     sums.clear();
     float top[2] = {-CUDART_INF_F, -CUDART_INF_F};  // of rows g and g + 8
@@ -95,9 +94,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       Scores scores;
       Matrix4 weights[STEPS];
       float by[2];
-      ring.wait_for(unit, half_units);
-      if (WIDE && full) {
-        if constexpr (WIDE) score_wide(scores, at + Q_AT + first / 64 * 64 * BOX_ROW, ring.place(unit));
+      bool alike = false;  // all rows have the same own values, which are finite
+      if (LAYS && !full && chain) {
+        if constexpr (LAYS) alike = lay_own(ring, unit, work, tail, base);
+      } else {
+        ring.wait_for(unit, half_units);
+      }
+      if (WIDE && (full || LAYS && chain)) {
+        if constexpr (WIDE) {
+          score_wide(scores, at + Q_AT + first / 64 * 64 * BOX_ROW, ring.place(unit));
+          if (!full) hide_later(scores, work, tail, base, first, lane);
+        }
       } else if (full) {
         const unsigned low = ring.place(unit), high = ring.place(unit + 1);
         score<N_TILES>(scores, [&](int n) { return unit_row(n < 4 ? low : high, n % 4 * 8 + (lane & 7)); }, q, lane);
@@ -110,12 +117,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
       unit += half_units;
       sums.scale(by);
       ring.wait_for(unit, half_units);
-      if (WIDE && full) {
+      if (!WIDE && !full && chain)
+        alike = tail.all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane);
+      if (WIDE && (full || alike)) {
         if constexpr (WIDE) add_wide(sums, weights, ring.place(unit));
       } else if (full) {
         sums.add(ring, unit, weights, part, lane);
       } else {
-        const bool alike = chain && tail.all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane);
         sums.add_tail(ring, unit, weights, part, first, lane, work, rows, tail, base, alike);
       }
       ring.let_go(unit, half_units, lane);
@@ -123,11 +131,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     }
 
     if constexpr (OVERLAP && IN_MEASURE) let_successor_start();  // until now it would only be in the way
+    const int next = work.after(p, apart(chunk.number));  // asked for before the stores
     const int row_of_lane = apart(first + g);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = row_of_lane + half * 8;
-      if (row_of(row) >= rows.count) continue;
+      if (row_of(row) >= rows.count || chunk.units() == 0) continue;
       const int place = work.place(p, chunk.number, row);
       sums.store(p.sums + static_cast<long long>(place) * D, part, half, t);
       if (part == 0 && t == 0) {
@@ -135,5 +144,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
         p.weights[place] = sums.weights[2 * half];
       }
     }
+    chunk = work.chunk(next);
   }
 }

@@ -8,24 +8,25 @@ from pathlib import Path
 
 import torch
 
+from kernels.attention import combine_tile
 from kernels.attention.chunks import num_chunks
 from kernels.attention.kv_codes import KvScales
 from kernels.attention.shares import share_table
 from kernels.attention.store_maps import store_maps
 from kernels.attention.verify_tile import (
     HEAD_DIM,
-    Capability,
     RowGroups,
+    Sm,
     VerifyTile,
     default,
     row_groups,
+    sm_of,
 )
-from kernels.common import nvrtc
+from kernels.common import gpu, nvrtc
+from kernels.common.chips import Capability
 from kernels.common.cuda_kernel import CudaKernel, Launch
 from kernels.common.operands import Operands
 from kernels.common.operands_arguments import NextOperands, next_operands
-
-COMBINE_THREADS, STRANDS = 512, 8
 
 
 class VerifyArguments(ctypes.Structure):
@@ -104,7 +105,30 @@ def launch(
     overlap: bool,
     operands: Operands | None,
 ) -> None:
-    """Launch both kernels on the current stream; shapes are those of `attention_verify`."""
+    """Launch both kernels on the current stream; `attention_verify` has checked the arguments.
+
+    Args:
+        q: as `attention_verify` takes it, like all others here.
+        keys: of one layer.
+        values: of one layer.
+        gate: before its sigmoid.
+        start: committed positions.
+        depths: of the rows.
+        paths: of the rows.
+        out: bf16 [T, H * 256], written.
+        scratch: fp32, for partial results.
+        scales: of a store of codes; None for BF16.
+        max_context: the context class.
+        tile: launch choice; None for the default.
+        overlap: start before the previous kernel of the stream has ended.
+        operands: written with the result; None writes none.
+
+    Raises:
+        ValueError: the tile does not fit.
+
+    Side effects:
+        Compiles and loads both kernels where that was not done yet, and keeps a plan of the size.
+    """
     rows, heads = q.shape[:2]
     groups, device = keys.shape[0], q.get_device()
     plan = _plan(rows, heads, groups, max_context, keys.itemsize, tile, overlap, device)
@@ -162,13 +186,13 @@ def _plan(
     device: int,
 ) -> _Plan:
     """Work out both launches once: in a round the host has some 10 us for each."""
-    share, capability = heads // groups, family(torch.cuda.get_device_capability(device))
-    parts = row_groups(rows, share, capability, max_context)
+    share, sm = heads // groups, sm_of(gpu.choices(device))
+    parts = row_groups(rows, share, sm, max_context, kv_bytes)
     if tile is None:
-        tile = default(parts.rows, share, capability, max_context, kv_bytes)
-    _expect_tile(tile, parts, share, capability, kv_bytes)
+        tile = default(parts.rows, share, sm, max_context, kv_bytes)
+    _expect_tile(tile, parts, share, sm, kv_bytes)
     chunks = num_chunks(max_context)
-    num_sms = int(torch.cuda.get_device_properties(device).multi_processor_count)
+    num_sms = gpu.num_sms(device)
     streams = groups * parts.number
     bins = min(chunks, max(1, num_sms * tile.per_sm // streams))
     shares = share_table(
@@ -177,18 +201,13 @@ def _plan(
         tile.streams // tile.per_sm,
         2 * HEAD_DIM * kv_bytes,
         4 * HEAD_DIM * parts.rows * share,
-        tile.own_positions,
     )
+    merge = combine_tile.default(rows * heads, chunks, num_sms)
     return _Plan(
         load(tile.kernel, tuple(tile.macros(share).items()), overlap, device),
-        load("combine", combine_macros(rows * heads, chunks, num_sms, kv_bytes), overlap, device),
+        load("combine", tuple(merge.macros(kv_bytes).items()), overlap, device),
         Launch(bins * streams, tile.threads, tile.shared_bytes, overlap=overlap),
-        Launch(
-            rows * heads,
-            COMBINE_THREADS,
-            combine_shared_bytes(chunks),
-            overlap=overlap,
-        ),
+        Launch(rows * heads, merge.threads, merge.shared_bytes(chunks), overlap=overlap),
         parts,
         bins,
         chunks,
@@ -197,36 +216,19 @@ def _plan(
     )
 
 
-def family(capability: tuple[int, int]) -> Capability:
-    """Return the family of GPUs whose tiles a GPU takes."""
-    families: dict[int, Capability] = {9: 90, 10: 100}
-    return families.get(capability[0], 121)
-
-
-def combine_macros(
-    blocks: int, chunks: int, num_sms: int, kv_bytes: int
-) -> tuple[tuple[str, int], ...]:
-    """Return what combine.cu is compiled with: a few blocks with many chunks ask far ahead."""
-    ahead = 12 if 2 * blocks <= num_sms and chunks > 2 * STRANDS else 2
-    return (("AHEAD", ahead), ("KV_BYTES", kv_bytes))
-
-
-def combine_shared_bytes(chunks: int) -> int:
-    """Return the dynamic shared memory of a block of combine.cu."""
-    strands = COMBINE_THREADS * 16 + STRANDS * 4 + COMBINE_THREADS // 32 * 4
-    return -(-2 * chunks // 4) * 16 + strands
-
-
-def cubin(kernel: str, choices: tuple[tuple[str, int], ...], overlap: bool, target: str) -> bytes:
-    """Compile a kernel for a target such as "sm_121a"; needs no GPU.
+def cubin(
+    kernel: str, choices: tuple[tuple[str, int], ...], overlap: bool, capability: Capability
+) -> bytes:
+    """Compile a kernel; needs no GPU.
 
     Args:
         kernel: "verify", "verify_codes", "combine" or "compact", the stem of its source.
         choices: macros of its tile.
         overlap: start before the previous kernel of the stream has ended.
-        target: what to compile for.
+        capability: compute capability, such as (12, 1).
     """
-    return nvrtc.compile_cubin(_source(kernel), target, {**dict(choices), "OVERLAP": int(overlap)})
+    path = Path(__file__).with_name(f"{kernel}.cu")
+    return nvrtc.compile_file(path, capability, {**dict(choices), "OVERLAP": int(overlap)})
 
 
 @cache
@@ -234,22 +236,14 @@ def load(
     kernel: str, choices: tuple[tuple[str, int], ...], overlap: bool, device: int
 ) -> CudaKernel:
     """Compile and load a kernel on the current device, once for each set of choices."""
-    target = nvrtc.architecture(torch.cuda.get_device_capability(device))
-    return CudaKernel(cubin(kernel, choices, overlap, target), kernel)
+    return CudaKernel(cubin(kernel, choices, overlap, gpu.chip(device)), kernel)
 
 
-@cache
-def _source(kernel: str) -> str:
-    return nvrtc.read_source(Path(__file__).with_name(f"{kernel}.cu"))
-
-
-def _expect_tile(
-    tile: VerifyTile, parts: RowGroups, share: int, capability: Capability, kv_bytes: int
-) -> None:
+def _expect_tile(tile: VerifyTile, parts: RowGroups, share: int, sm: Sm, kv_bytes: int) -> None:
     holds = tile.m_tiles * 16 >= parts.rows * share and tile.kv_bytes == kv_bytes
-    if not holds or not tile.fits(capability):
+    if not holds or not tile.fits(sm):
         raise ValueError(
             f"attention_verify: {tile} does not fit {parts.rows} rows of {share} heads on "
-            f"sm_{capability} and numbers of {kv_bytes} bytes; take "
+            f"sm_{sm} and numbers of {kv_bytes} bytes; take "
             "kernels.attention.verify_tile.default"
         )

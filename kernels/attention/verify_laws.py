@@ -11,7 +11,6 @@ from kernels.attention.compact import attention_compact
 from kernels.attention.kv_cases import for_both, scales_of, slots_of, without_numbers
 from kernels.attention.kv_codes import COLUMN_ORDER, widened
 from kernels.attention.verify import attention_verify
-from kernels.attention.verify_launch import family
 from kernels.attention.verify_problems import (
     MAX_ROWS,
     alone,
@@ -20,7 +19,8 @@ from kernels.attention.verify_problems import (
     single_step,
     verify_case,
 )
-from kernels.attention.verify_tile import VerifyTile, default, row_groups
+from kernels.attention.verify_tile import VerifyTile, default, row_groups, sm_of
+from kernels.common import gpu
 from kernels.common.ahead import call_ahead
 from kernels.common.capture import capture
 from kernels.common.case import Case, Tensors
@@ -73,15 +73,16 @@ def _trees_differ(device: str, *, coded: bool) -> str | None:
 def _later_rows_reach_earlier_ones(device: str, *, coded: bool) -> str | None:
     """Put NaN and infinity into one row's own key and value: only rows on its path may change."""
     infinite = () if coded else (("values", torch.inf),)  # no code is infinite
-    for tree in (None, 3):
-        case = verify_case(5, 40, heads=6, groups=1, tree=tree, coded=coded)
+    many = () if device == "cpu" else ((20, None),)  # a chain that four warps compute together
+    for rows, tree in ((5, None), (5, 3), *many):
+        case = verify_case(rows, 40, heads=6, groups=1, tree=tree, coded=coded)
         inputs = case.draw(7, device)
         clean = _called(inputs)
         for name, value in (("keys", torch.nan), ("values", torch.nan), *infinite):
             spoiled = {**inputs, name: inputs[name].clone()}
             spoiled[name][:, 40 + 3] = value
             got = _called(spoiled)
-            for row, path in enumerate(plan_of(5, tree).paths):
+            for row, path in enumerate(plan_of(rows, tree).paths):
                 if 3 in path and bool(got[row].isfinite().all()):
                     return f"{name} {value} in row 3 vanished from row {row}"
                 if 3 not in path and not torch.equal(got[row], clean[row]):
@@ -114,14 +115,15 @@ def _compacted_differs(device: str, *, coded: bool) -> str | None:
 
 def _tile_changes_bits(device: str, *, coded: bool) -> str | None:
     """Compare other tiles with the default: more 16-row tiles, streams and teams, shorter rings."""
-    capability = family(torch.cuda.get_device_capability(device))
+    sm = sm_of(gpu.choices(device))
     for case in _swept(coded):
         inputs = case.draw(3, device)
         expected = _called(inputs)
         share = case.sizes["H"] // case.sizes["G"]
-        parts = row_groups(case.sizes["T"], share, capability, 4096)
-        usual = default(parts.rows, share, capability, 4096, inputs["keys"].itemsize)
-        tiles = [tile for tile in _others(usual) if tile.fits(capability)]
+        kv_bytes = inputs["keys"].itemsize
+        parts = row_groups(case.sizes["T"], share, sm, 4096, kv_bytes)
+        usual = default(parts.rows, share, sm, 4096, kv_bytes)
+        tiles = [tile for tile in _others(usual) if tile.fits(sm)]
         call_ahead(partial(_called, inputs, tile) for tile in tiles)
         for tile in tiles:
             if fault := different_bits(_called(inputs, tile), expected, ROWS):

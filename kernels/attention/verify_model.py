@@ -10,11 +10,10 @@ from itertools import pairwise
 import torch
 
 from kernels.attention.chunks import TILE, chunk_edges
+from kernels.attention.combine_tile import STRANDS
 from kernels.attention.kv_cases import stand_for
 from kernels.attention.reference import gate_reference
 from kernels.common.case import Tensors
-
-STRANDS = 8
 
 _Partial = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Sums [H, D], tops [H] and weights [H] of a chunk."""

@@ -97,24 +97,35 @@ __device__ __forceinline__ void feed(const Ring& ring, const Problem& p, const M
   // nobody looks at.
   const bool begins = chunk.number >= 0 && chunk.low <= work.start && work.start < chunk_span(chunk.number).high;
   const int ahead = min(UNITS, chunk.committed() + (begins ? TAIL_UNITS : 0));
-  auto ask = [&](bool own) {
-#pragma unroll 1
-    for (int unit = 0; unit < ahead; ++unit)
-      if (lane == 0 && chunk.is_own(unit) == own)
-        ring.fill(unit, chunk, unit, maps, work.start, rows.group, p.own_slots);
+  auto fill = [&](int unit, int within) {
+    if (lane == 0) ring.fill(unit, chunk, within, maps, work.start, rows.group, p.own_slots);
   };
-  ask(false);
+  auto following = [&] { return chunk.number < 0 ? -1 : work.after(p, chunk.number); };
+  int unit = ahead, within = ahead, next = following();  // next: asked for a chunk ahead
+  auto go_on = [&](int end) {
+#pragma unroll 1
+    while (unit < end && chunk.number >= 0) {
+      if (within == chunk.units()) {
+        chunk = work.chunk(next);
+        next = following();
+        within = 0;
+      } else {
+        fill(unit++, within++);
+      }
+    }
+  };
+#pragma unroll 1
+  for (int i = 0; i < ahead; ++i)
+    if (!chunk.is_own(i)) fill(i, i);
+  // behind a chunk that is committed come others, and a short context has the time to read them now
+  if (!IN_MEASURE && chunk.full > 0 && !begins) go_on(UNITS);
   if constexpr (OVERLAP) {
     if (lane == 0) ask_behind(ring, chunk, maps, rows);
     await_predecessor();
   }
-  ask(true);
+#pragma unroll 1
+  for (int i = chunk.committed() + FILLS; begins && i < ahead; i += FILLS + 1) fill(i, i);  // the rows' own
   work.last = work.start + __reduce_max_sync(~0u, depth_of(p, rows, lane));
   chunk = work.chunk(chunk.number);
-  int unit = ahead, within = ahead;
-#pragma unroll 1
-  for (; chunk.number >= 0; chunk = work.chunk(work.after(p, chunk.number)), within = 0)
-#pragma unroll 1
-    for (; within < chunk.units(); ++within, ++unit)
-      if (lane == 0) ring.fill(unit, chunk, within, maps, work.start, rows.group, p.own_slots);
+  go_on(0x7FFFFFFF);
 }

@@ -45,6 +45,17 @@ __device__ __forceinline__ void score_row(float (&scores)[4], const UnitRow& key
     if (row_of(first + (lane >> 2) + i / 2 * 8) == row) scores[i] = own[i];
 }
 
+// Hide the scores of what comes after a row's own position.
+__device__ __forceinline__ void hide_later(Scores& scores, const Work& work, const Tail& tail, int base, int first,
+                                           int lane) {
+  const int reach[2] = {tail.reach(work, first + (lane >> 2)), tail.reach(work, first + (lane >> 2) + 8)};
+#pragma unroll
+  for (int n = 0; n < N_TILES; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (base + n * 8 + 2 * (lane & 3) + (i & 1) > reach[i / 2]) scores[n][i] = -CUDART_INF_F;
+}
+
 // Scores of a tile that own rows reach into, of rows `first` on of the matrix unit.
 __device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int unit, const UnitRow& q, int first,
                                            int lane, const Work& work, const Rows& rows, const Tail& tail, int base,
@@ -71,10 +82,5 @@ __device__ __forceinline__ void score_tail(Scores& scores, const Ring& ring, int
         score_row(scores[n], tail.find<true>(ring, work, base, n * 8 + (lane & 7), unit, row), q, first, row, lane);
     }
   }
-  const Reach reach = tail.reach(work, rows, first, lane);
-#pragma unroll
-  for (int n = 0; n < N_TILES; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (base + n * 8 + 2 * (lane & 3) + (i & 1) > reach.of[i / 2]) scores[n][i] = -CUDART_INF_F;
+  hide_later(scores, work, tail, base, first, lane);
 }

@@ -18,11 +18,6 @@ __device__ __forceinline__ bool is_finite(unsigned word) {
   return (((word & 0x7F7F7F7F) + 0x01010101) & 0x80808080) == 0;  // of codes only 0x7F is no number
 }
 
-// The last positions that rows g and g + 8 of a warp attend to, and the last that all its rows do.
-struct Reach {
-  int of[2], all;
-};
-
 struct Tail {
   static constexpr int ALL = -1;
 
@@ -31,22 +26,14 @@ struct Tail {
   unsigned zeros;              // 128 bytes of them
   int own_slots;               // of a unit of own rows
 
-  // Whether the row of a row of the matrix unit attends to a position.
-  __device__ __forceinline__ bool attends(const Work& work, int matrix_row, int position) const {
-    return position < work.start || position <= work.start + depths[min(row_of(matrix_row), MAX_ROWS - 1)];
+  // The last position that the row of a row of the matrix unit attends to.
+  __device__ __forceinline__ int reach(const Work& work, int matrix_row) const {
+    return work.start + depths[min(row_of(matrix_row), MAX_ROWS - 1)];
   }
 
-  __device__ __forceinline__ Reach reach(const Work& work, const Rows& rows, int first, int lane) const {
-    Reach found;
-    int least = 0x7FFFFFFF;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = row_of(first + (lane >> 2) + half * 8);
-      found.of[half] = work.start + depths[min(row, MAX_ROWS - 1)];
-      if (row < rows.count) least = min(least, found.of[half]);
-    }
-    found.all = __reduce_min_sync(~0u, least);
-    return found;
+  // Whether the row of a row of the matrix unit attends to a position.
+  __device__ __forceinline__ bool attends(const Work& work, int matrix_row, int position) const {
+    return position < work.start || position <= reach(work, matrix_row);
   }
 
   // Whether it takes the pass of `row`, with the keys and values of that row; ALL is everybody's.

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kernels.attention.chunks import TILE
+from kernels.common.chips import Capability
 from kernels.common.round import MAX_ROWS
 
-Capability = Literal[90, 100, 121]
-"""A family of GPUs, by what its multiprocessors have and its matrix unit takes."""
+Sm = Literal[90, 100, 121]
+"""A kind of multiprocessor, by the memory it has and what its matrix unit takes."""
 
 HEAD_DIM = 256
 
@@ -24,6 +25,9 @@ MOST_UNITS = 32
 MAX_UNITS = {2: 32, 1: 16}
 """Units of all rings of a block at most, by bytes of a stored number: 128 KiB of codes are more
 than one multiprocessor needs on their way."""
+
+SHORTEST = 1024
+"""Context class whose chunks find a block each in two groups of rows."""
 
 SHORT = 4096
 """Context class up to which chunks are few, and rows in two groups use more multiprocessors."""
@@ -42,8 +46,8 @@ what is merged of many takes the room and the time."""
 FEW_LINES = 32
 """Rows of the matrix unit that are few."""
 
-SHARED_OF_AN_SM: Mapping[Capability, int] = {90: 233_472, 100: 233_472, 121: 102_400}
-"""Bytes of shared memory of a multiprocessor, by compute capability."""
+SHARED_OF_AN_SM: Mapping[Sm, int] = {90: 233_472, 100: 233_472, 121: 102_400}
+"""Bytes of shared memory of a multiprocessor, by its kind."""
 
 RESERVED = 1024
 """Bytes of shared memory that the system keeps of each block."""
@@ -121,29 +125,27 @@ class VerifyTile:
         return 64 if self.wide else 32
 
     @property
-    def own_positions(self) -> int:
-        """Positions that a block reads while it looks up own rows, beyond those of their tile.
-
-        Many where two warps in each quarter of a multiprocessor do alone what four do together.
-        """
-        return 2 * TILE if self.wide and self.m_tiles > 4 else 0
-
-    @property
     def shared_bytes(self) -> int:
         """Dynamic shared memory of a block; verify_problem.cuh lays it out."""
         rings = self.streams // self.per_sm * self.units * self.unit * HEAD_DIM * self.kv_bytes
         return rings + _fixed_bytes(self.m_tiles, self.kv_bytes)
 
-    def fits(self, capability: Capability) -> bool:
+    def fits(self, sm: Sm) -> bool:
         """Say whether the planned blocks fit a multiprocessor."""
         held = self.per_sm * (self.shared_bytes + RESERVED)
         rings = self.streams // self.per_sm
         enough = TILE // self.unit < self.units <= MAX_UNITS[self.kv_bytes] // rings
         # of codes: a block whose warps hand on registers wants all of a multiprocessor
         crew = self.team == WARPS_OF_CODES and (self.m_tiles < 4 or self.streams == 1)
-        fours = self.streams == self.team == 1 and self.m_tiles % 4 == 0 and capability == 90
+        fours = self.streams == self.team == 1 and self.m_tiles % 4 == 0 and sm == 90
         fitting = enough and (crew or self.kv_bytes == 2) and (fours or not self.wide)
-        return fitting and held <= SHARED_OF_AN_SM[capability]
+        return fitting and held <= SHARED_OF_AN_SM[sm]
+
+
+def sm_of(capability: Capability) -> Sm:
+    """Return the kind of multiprocessor whose tiles a GPU takes."""
+    kinds: dict[int, Sm] = {9: 90, 10: 100}
+    return kinds.get(capability[0], 121)
 
 
 @dataclass(frozen=True)
@@ -154,34 +156,38 @@ class RowGroups:
     rows: int
 
 
-def row_groups(rows: int, share: int, capability: Capability, max_context: int) -> RowGroups:
+def row_groups(rows: int, share: int, sm: Sm, max_context: int, kv_bytes: int = 2) -> RowGroups:
     """Cut rows evenly into the fewest groups that fit a block, of a short context in two at least.
+
+    In the class behind the shortest a block has two chunks in turn: rows go in groups of the 64
+    rows that sm_90 multiplies at a time, whose blocks have half as much to do between loads.
 
     Args:
         rows: T, 1 to 32.
         share: query heads a KV head.
-        capability: the family of GPUs.
+        sm: the kind of multiprocessor.
         max_context: the context class.
+        kv_bytes: of a stored number.
     """
-    most = 16 * MAX_TILES[capability] // share
+    most = 16 * MAX_TILES[sm] // share
     number = -(-rows // most)
-    if max_context <= SHORT and capability != 121 and 2 * rows > most:
+    if max_context <= SHORT and sm != 121 and 2 * rows > most:
         number = max(number, 2)
+    if SHORTEST < max_context <= 2 * SHORTEST and sm == 90 and kv_bytes == 2:
+        number = max(number, -(-rows // (64 // share)))
     return RowGroups(number, -(-rows // number))
 
 
-def default(
-    group_rows: int, share: int, capability: Capability, max_context: int, kv_bytes: int = 2
-) -> VerifyTile:
+def default(group_rows: int, share: int, sm: Sm, max_context: int, kv_bytes: int = 2) -> VerifyTile:
     """Return the launch choice for groups of so many rows in a context class.
 
-    From two tiles on warps of sm_90 multiply together, of a short context from four on. A long
-    one has chunks enough for two streams of a multiprocessor, where their rings and sums find room.
+    From two tiles on warps of sm_90 multiply together. A long context has chunks enough for two
+    streams of a multiprocessor, where their rings and sums find room.
     Few warps are made twice as many, which share columns. Of a long context sm_90 asks in measure.
     """
     m_tiles = -(-group_rows * share // 16)
-    long = max_context > LONG and capability != 121
-    wide = capability == 90 and kv_bytes == 2 and m_tiles > (1 if max_context > SHORT else 3)
+    long = max_context > LONG and sm != 121
+    wide = sm == 90 and kv_bytes == 2 and m_tiles > 1
     if wide:
         m_tiles = -(-m_tiles // 4) * 4
     unit = 64 if wide else 32
@@ -189,10 +195,10 @@ def default(
     team = WARPS_OF_CODES if kv_bytes == 1 else 2 if m_tiles * streams <= 3 else 1
     blocks = 1 if kv_bytes == 2 else streams
     rings = streams // blocks
-    room = SHARED_OF_AN_SM[capability] // blocks - RESERVED - _fixed_bytes(m_tiles, kv_bytes)
+    room = SHARED_OF_AN_SM[sm] // blocks - RESERVED - _fixed_bytes(m_tiles, kv_bytes)
     units = min(MAX_UNITS[kv_bytes], room // (unit * HEAD_DIM * kv_bytes)) // rings
     tile = VerifyTile(m_tiles, streams, team, units, kv_bytes, wide)
-    if capability != 90 or kv_bytes == 1 or max_context <= SHORT:
+    if sm != 90 or kv_bytes == 1 or max_context <= SHORT:
         return tile
     fill = streams * unit * HEAD_DIM * kv_bytes
     behind = min(units, AHEAD // fill) if group_rows * share <= FEW_LINES else 0

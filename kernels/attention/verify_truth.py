@@ -28,8 +28,8 @@ import torch
 
 from kernels.attention.kv_cases import stand_for
 from kernels.common.case import Tensors
+from kernels.common.compare import BF16_ROUNDING
 
-BF16 = 2.0**-8
 STEP = 2.0**-21
 STEPS = 16
 CHUNK_STEPS = 128 + 2 * 32 + 2 * 256
@@ -60,7 +60,7 @@ def truth_verify(inputs: Tensors, *, kernel: bool | None = None) -> Tensors:
     gate = torch.sigmoid(inputs["gate"].double())
     return {
         "out": (out * gate).flatten(1),
-        "out_slack": (slack * gate * (1 + 4 * BF16)).flatten(1),
+        "out_slack": (slack * gate * (1 + 4 * BF16_ROUNDING)).flatten(1),
     }
 
 
@@ -92,10 +92,10 @@ def _attend(
         wrong = torch.expm1(
             STEPS * STEP * magnitudes + 2.0**-22 * (scores.abs() + scores.abs().max() + 1)
         )
-        wrong = wrong + BF16 * (1 + wrong)
+        wrong = wrong + BF16_ROUNDING * (1 + wrong)
     else:
-        sums = BF16 * (spread + hull) + k.shape[0] * 2.0**-23 * (spread + hull)
-        wrong = torch.expm1(2.02 * BF16 * scores.abs() + 2.0**-15 * magnitudes)
+        sums = BF16_ROUNDING * (spread + hull) + k.shape[0] * 2.0**-23 * (spread + hull)
+        wrong = torch.expm1(2.02 * BF16_ROUNDING * scores.abs() + 2.0**-15 * magnitudes)
     if wrong.max() > 0.5:
         return out, hull + sums
     return out, torch.minimum((weights * wrong) @ distances / (1 - wrong.max()), hull) + sums

@@ -73,9 +73,9 @@ struct Sums {
   __device__ __forceinline__ void add_tail(const Ring& ring, int unit, const Matrix4 (&p)[STEPS], int part, int first,
                                            int lane, const Work& work, const Rows& rows, const Tail& tail, int base,
                                            bool alike) {
-    const int reached = tail.reach(work, rows, first, lane).all, steps = (min(work.last - base, TILE - 1) >> 4) + 1;
-    // straight on, and no further than to what is loaded already: a short context has but this tile
-    if (__builtin_expect(!WIDE && alike && base + (steps - 1) * 16 <= reached, true)) {
+    const int steps = (min(work.last - base, TILE - 1) >> 4) + 1;
+    // straight on: what a row does not reach weighs nothing
+    if (__builtin_expect(!WIDE && alike, true)) {
 #pragma unroll
       for (int k = 0; k < STEPS; ++k)
         if (k < steps) add_step(tail.find_alike<false>(ring, work, base, k * 16 + (lane & 15), unit), p[k], part, lane);
@@ -85,7 +85,7 @@ struct Sums {
     for (int k = 0; k < STEPS; ++k) {
       const int position = base + k * 16;
       if (k >= steps) break;
-      const bool same = alike || position + 15 < work.start;
+      const bool same = position + 15 < work.start;
       const int end = same ? Tail::ALL : min(row_of(first + 15), rows.count - 1);
 #pragma unroll 1
       for (int row = same ? Tail::ALL : row_of(first); row <= end; ++row) {

@@ -50,5 +50,5 @@ def test_refusals_say_what_to_do():
         text.attend()
     text = Text(5, 12, "cpu")
     text.rows = torch.tensor([5], dtype=torch.int32)
-    with pytest.raises(ValueError, match=r"positions must be \[two\]"):
+    with pytest.raises(ValueError, match=r"rows must be \[2\] = \[2\], got \[1\]"):
         text.attend()

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernels import attention
@@ -49,6 +49,16 @@ def test_no_block_has_a_whole_chunk_more_than_another(sizes, bins, streams):
             assert load - sizes[min(dealt)] <= min(loads)
 
 
+@settings(max_examples=60, deadline=None)
+@given(sizes, bins, streams)
+@example([64, 64, 64, 512], 1, 2)
+def test_no_stream_of_a_block_has_a_whole_chunk_more_than_another(sizes, bins, streams):
+    for share in share_out(sizes, bins, streams):
+        loads = [sum(sizes[chunk] for chunk in stream) for stream in share]
+        for stream, load in zip(share, loads, strict=True):
+            assert not stream or load - sizes[min(stream)] <= min(loads)
+
+
 @pytest.mark.parametrize(
     ("context", "bound"), [(8192, 4), (32_768, 16), (50_000, 25), (65_536, 32)]
 )
@@ -63,16 +73,19 @@ def test_blocks_of_a_large_gpu_have_few_tiles_more_than_the_mean(context, bound)
 
 
 @pytest.mark.parametrize("streams", [1, 2])
-def test_a_table_leads_every_stream_through_its_share(streams):
+@pytest.mark.parametrize("partial_bytes", [6144, 98_304])
+def test_a_table_leads_every_stream_through_its_share(streams, partial_bytes):
+    """Of 16 rows a partial result weighs as much as 96 positions: chunks go to other blocks."""
     context, bins = 8192, 12
     chunks = num_chunks(context)
-    table = share_table(context, bins, streams, 1024, 6144, 128)
+    table = share_table(context, bins, streams, 1024, partial_bytes)
     edges = chunk_edges(context)
-    sizes = [(high - low) * 1024 + 6144 for low, high in pairwise(edges)]
+    sizes = [(high - low) * 1024 + partial_bytes for low, high in pairwise(edges)]
+    by_positions = share_table(context, bins, streams, 1024, 0)
+    assert table.equal(by_positions) == (partial_bytes == 6144)
     assert table.shape == (chunks - bins, chunks + (streams - 1) * bins)
     for active, found in enumerate(table.tolist(), bins + 1):
-        weights = [*sizes[: active - 1], sizes[active - 1] + 128 * 1024]
-        for block, share in enumerate(share_out(weights, bins, streams)):
+        for block, share in enumerate(share_out(sizes[:active], bins, streams)):
             for stream, taken in enumerate(share):
                 first = (
                     found[chunks + (stream - 1) * bins + block] if stream else active - 1 - block
@@ -85,7 +98,7 @@ def test_a_table_leads_every_stream_through_its_share(streams):
 
 
 def test_where_every_chunk_has_a_block_there_is_no_table():
-    assert share_table(1024, 16, 1, 1024, 6144, 0).numel() == 0
+    assert share_table(1024, 16, 1, 1024, 6144).numel() == 0
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +148,7 @@ extern "C" int walk(int start, int rows, int bins, int chunks, const short* shar
 def test_blocks_of_the_device_take_every_chunk_of_a_context_once(walk, start, bins):
     context, rows = 32_768, 16
     chunks = num_chunks(context)
-    table = share_table(context, bins, 2, 1024, 6144, 128)
+    table = share_table(context, bins, 2, 1024, 6144)
     taken = (ctypes.c_int * (2 * chunks))()
     count = walk(start, rows, bins, chunks, ctypes.c_void_p(table.data_ptr()), taken)
     assert sorted(taken[:count]) == list(range(num_chunks(start + rows)))

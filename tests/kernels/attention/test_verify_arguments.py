@@ -85,5 +85,7 @@ def test_scratch_holds_every_chunks_partials():
 def test_compaction_wants_all_the_rows_of_the_table():
     store = torch.zeros(1, 1, 8, 256, dtype=torch.bfloat16)
     one = torch.zeros(1, dtype=torch.int32)
-    with pytest.raises(ValueError, match=r"rows must be \[32\], got \[4\]; pass pending_rows"):
+    with pytest.raises(
+        ValueError, match=r"rows must be \[32\] = \[32\], got \[4\]; pass pending_rows"
+    ):
         attention_compact(store, store, one, one, torch.zeros(4, dtype=torch.int32))

@@ -7,18 +7,25 @@ from itertools import product
 
 import pytest
 
-from kernels.attention import verify_launch
+from kernels.attention import combine_tile, verify_launch
+from kernels.attention.chunks import num_chunks
 from kernels.attention.verify_tile import RESERVED, SHARED_OF_AN_SM, VerifyTile, default, row_groups
 from kernels.common.compile import mnemonics_of, usage_of
+from kernels.common.cuda_kernel import FREE_SHARED_BYTES
 from kernels.common.round import MAX_ROWS
 from kernels.common.shared_memory import MAX_SHARED_BYTES
 from tests.kernels.compiling import bases
 
 SHARES = (4, 6)
 REGISTERS_OF_AN_SM = 65_536
+MERGES = {
+    combine_tile.default(24 * rows, num_chunks(context), num_sms)
+    for rows in (1, MAX_ROWS)
+    for context in (1024, 2048, 4096, 32_768)
+    for num_sms in (48, 132)
+}
 SMALL = [
-    *(("combine", verify_launch.combine_macros(24, chunks, 132, 2)) for chunks in (16, 96)),
-    ("combine", verify_launch.combine_macros(24, 96, 132, 1)),
+    *(("combine", tuple(one.macros(kv_bytes).items())) for one in MERGES for kv_bytes in (2, 1)),
     ("compact", (("KV_BYTES", 2),)),
     ("compact", (("KV_BYTES", 1),)),
 ]
@@ -30,8 +37,8 @@ def launched() -> list[tuple[int, int, VerifyTile]]:
     for capability in (90, 121):
         for share in SHARES:
             for rows in range(1, MAX_ROWS + 1):
-                for context, kv_bytes in product((1024, 32_768), (2, 1)):
-                    parts = row_groups(rows, share, capability, context)
+                for context, kv_bytes in product((1024, 2048, 32_768), (2, 1)):
+                    parts = row_groups(rows, share, capability, context, kv_bytes)
                     assert parts.number * parts.rows >= rows
                     tile = default(parts.rows, share, capability, context, kv_bytes)
                     assert tile.m_tiles * 16 >= parts.rows * share
@@ -65,7 +72,7 @@ def facts() -> dict:
     def compiled(one):
         capability, share, tile = one
         choices = tuple(tile.macros(share).items())
-        cubin = verify_launch.cubin(tile.kernel, choices, True, f"sm_{capability}a")
+        cubin = verify_launch.cubin(tile.kernel, choices, True, divmod(capability, 10))
         return Facts(usage_of(cubin), mnemonics_of(cubin))
 
     with ThreadPoolExecutor(2) as pool:
@@ -87,6 +94,15 @@ def test_warps_multiply_together_on_sm_90_alone():
 def test_sixteen_rows_of_the_27b_read_a_long_context_once_on_a_large_gpu():
     assert row_groups(16, 6, 90, 32_768).number == 1
     assert row_groups(16, 6, 90, 1024).number == 2, "blocks for more multiprocessors"
+
+
+def test_rows_of_a_class_where_blocks_have_two_chunks_go_in_groups_of_one_wide_product():
+    for rows in range(1, MAX_ROWS + 1):
+        parts = row_groups(rows, 6, 90, 2048)
+        assert parts.rows * 6 <= 64
+        assert parts.number * parts.rows >= rows
+    assert row_groups(32, 6, 90, 2048).number == 4
+    assert row_groups(32, 6, 90, 2048, 1).number == 2, "codes are widened by all warps of a block"
 
 
 def test_what_is_under_way_of_a_long_context_fills_no_ring_and_takes_all_of_the_bandwidth():
@@ -137,14 +153,18 @@ def test_one_shape_of_product_adds_sixteen_at_each_step_of_any_row_count(facts):
 @pytest.mark.parametrize("capability", [90, 121])
 @pytest.mark.parametrize(("kernel", "choices"), SMALL)
 def test_small_kernels_spill_nothing(kernel, choices, capability):
-    usage = usage_of(verify_launch.cubin(kernel, choices, True, f"sm_{capability}a"))
+    usage = usage_of(verify_launch.cubin(kernel, choices, True, divmod(capability, 10)))
     assert usage["LOCAL"] == usage["STACK"] == 0
-    assert verify_launch.combine_shared_bytes(256 + 1) <= 48 << 10
+
+
+def test_merges_need_no_leave_for_shared_memory():
+    for one in MERGES:
+        assert one.shared_bytes(num_chunks(262_144) + 1) <= FREE_SHARED_BYTES
 
 
 def test_a_source_compiles_without_overlap():
     tiles = (default(1, 6, 90, 1024), default(1, 6, 90, 1024, 1))
     verify = [(tile.kernel, tuple(tile.macros(6).items())) for tile in tiles]
     for kernel, own in (*verify, *SMALL):
-        names = mnemonics_of(verify_launch.cubin(kernel, own, False, "sm_90a"))
+        names = mnemonics_of(verify_launch.cubin(kernel, own, False, (9, 0)))
         assert not any(name.startswith("ACQBULK") for name in names)

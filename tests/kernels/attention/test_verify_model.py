@@ -1,5 +1,7 @@
 """The order of the kernel's steps computes attention, and the bound sees a step that is wrong."""
 
+import math
+
 import pytest
 import torch
 
@@ -82,3 +84,15 @@ def test_a_forgotten_position_leaves_the_bound():
     inputs = case.draw(5, "cpu")
     inputs["start"] = inputs["start"] - 1
     assert fault_of(case, inputs) is not None
+
+
+def test_weights_are_rounded_before_they_meet_values_and_before_they_are_added():
+    """One of two positions weighs 2^-0.3, which bf16 does not hold."""
+    factor = 16**-0.5 / math.log(2)
+    q, keys = torch.zeros(1, 16), torch.zeros(1, 2, 16)
+    q[0, 0], keys[0, 1, 0] = 1.0, -0.3 / factor
+    values = torch.stack((torch.zeros(16), torch.ones(16)))[None]
+    total, _, weight = verify_model._chunk(q, keys, values)
+    rounded = torch.exp2(torch.tensor(-0.3)).bfloat16().float()
+    assert torch.equal(total, rounded.expand(1, 16))
+    assert torch.equal(weight, 1.0 + rounded.expand(1))

@@ -49,8 +49,12 @@ def test_wrong_arguments_are_sentences():
     call()
     with pytest.raises(TypeError, match="keys must be"):
         call(keys=torch.zeros(2, 8, 64).bfloat16())
-    with pytest.raises(ValueError, match=r"expected out \[2, G, S, D\], contiguous"):
+    with pytest.raises(ValueError, match=r"out must be \[2, G, S, D\] = \[2, 2, 8, 64\], got \[3"):
         call(out=torch.empty(3, 2, 8, 64).bfloat16())
+    with pytest.raises(ValueError, match="out must be contiguous, got strides"):
+        call(out=torch.empty(2, 2, 9, 64).bfloat16()[:, :, :8])
+    with pytest.raises(ValueError, match=r"positions must be \[2\] = \[2\], got \[1\]"):
+        call(positions=torch.tensor([5], dtype=torch.int32))
     with pytest.raises(ValueError, match=r"scales of keys must be contiguous fp32 \[2\]"):
         call(scales=KvScales(torch.ones(3), torch.ones(2)))
     with pytest.raises(ValueError, match="slots of keys must lie side by side"):

@@ -12,10 +12,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 
-from kernels.attention import verify_launch, verify_laws
+from kernels.attention import prepared_laws, verify_launch, verify_laws
 from kernels.attention.verify_problems import run_verify, verify_case
 from kernels.attention.verify_truth import truth_verify
 from kernels.common import nvrtc, proofs
+from kernels.common.chips import Capability
 from kernels.common.family import Op
 
 TRUTH, ROWS = "within tolerance of fp64", "rows stand alone"
@@ -23,6 +24,7 @@ TREES = "random trees are the single steps of their rows"
 PATHS = "what is not on a row's path does not reach it"
 CODED_PATHS = f"{PATHS}, e4m3"
 CLASSES = "no context class changes a bit"
+PREPARED = "a verify sees what was prepared right before"
 OPERANDS = "operands are those of the rows"
 CODED_OPERANDS = f"{OPERANDS}, e4m3"
 
@@ -31,14 +33,22 @@ FAULTS = [
     ("sums not scaled", "verify",
      "= __fmul_rn(values[n][i], by[i / 2])", "= values[n][i]", TRUTH),
     ("own key unseen", "verify",
-     "found.of[half] = work.start + depths[", "found.of[half] = work.start - 1 + depths[", TRUTH),
+     "return work.start + depths[", "return work.start - 1 + depths[", TRUTH),
     ("own values unseen", "verify",
-     "position <= work.start + depths[", "position < work.start + depths[", TRUTH),
+     "position <= reach(work, matrix_row)", "position < reach(work, matrix_row)", TRUTH),
     ("paths not followed", "verify",
      "depth : paths[row * MAX_ROWS + depth]", "depth : depth", TREES),
     ("every verify a chain", "verify", "meet_all(in_order)", "meet_all(true)", TREES),
     ("infinite values not looked for", "verify",
-     "chain && tail.all_finite(", "chain || tail.all_finite(", PATHS),
+     "tail.all_finite(ring.place(unit + FILLS), work.last - work.start + 1, lane)", "true", PATHS),
+    ("infinite values that are laid in place not looked for", "verify",
+     "return meet_all(finite);", "return meet_all(true);", PATHS),
+    ("the last own row not laid in place", "verify",
+     "at < end; at += WARPS", "at < end - 1; at += WARPS", PREPARED),
+    ("what lies behind laid values kept", "verify",
+     "at < TILE; at += WARPS", "at < end; at += WARPS", TRUTH),
+    ("scores of later rows not hidden", "verify",
+     "if (!full) hide_later(", "if (false) hide_later(", TRUTH),
     ("no pass takes its row", "verify",
      "(row == ALL || row == row_of(matrix_row))", "true", TREES),
     ("weights by row count", "verify",
@@ -64,7 +74,7 @@ FAULTS = [
      "+ 0x01010101) &", ") &", CODED_PATHS),
     ("gate forgotten", "combine", "1.0f + expf(-__bfloat162float(gate))", "1.0f", TRUTH),
     ("operands of every head in the first", "combine",
-     "write_operands(p.next, row, first,", "write_operands(p.next, row, first % D,", OPERANDS),
+     "write_operands(p.next, row, column,", "write_operands(p.next, row, column % D,", OPERANDS),
     ("both pairs of a quad in one place", "combine",
      "column_of(t, 2 * i)", "column_of(t, 0)", OPERANDS),
     ("a quad's own largest", "combine", "SHARERS = KV_BYTES == 1 ? 2 : 4", "SHARERS = 1", OPERANDS),
@@ -90,12 +100,12 @@ def checks() -> dict[str, Check]:
     """Name what must see a fault: two proofs of the cases, and the laws."""
     op = Op(run_verify, truth_verify)
     proven = {TRUTH: proofs.within_tolerance, ROWS: proofs.rows_stand_alone}
-    tried = {law.name: law.broken for law in verify_laws.LAWS}
+    tried = {law.name: law.broken for law in (*verify_laws.LAWS, *prepared_laws.LAWS)}
     return {
         **{name: lambda proof=proof: any(proof(op, one, "cuda") for one in CASES)
            for name, proof in proven.items()},
         **{name: lambda broken=tried[name]: broken("cuda") is not None
-           for name in (TREES, PATHS, CODED_PATHS, CLASSES, OPERANDS, CODED_OPERANDS)},
+           for name in (TREES, PATHS, CODED_PATHS, CLASSES, PREPARED, OPERANDS, CODED_OPERANDS)},
     }  # fmt: skip
 
 
@@ -105,8 +115,8 @@ def forget() -> None:
     verify_launch._plan.cache_clear()
 
 
-Build = tuple[str, tuple[tuple[str, int], ...], bool, str]
-"""Kernel, macros, overlap and target, as `verify_launch.cubin` takes them."""
+Build = tuple[str, tuple[tuple[str, int], ...], bool, Capability]
+"""Kernel, macros, overlap and compute capability, as `verify_launch.cubin` takes them."""
 
 
 def builds_of(check: Check) -> list[Build]:
@@ -130,25 +140,27 @@ def builds_of(check: Check) -> list[Build]:
 def main() -> None:
     """Print {fault: [what must be red, what of it is]}."""
     verify_laws.NUM_TREES = FEW_TREES
-    healthy, named = verify_launch._source, checks()
-    sources = {name: healthy(name) for name in ("verify", "verify_codes", "combine")}
+    folder, named = Path(verify_launch.__file__).parent, checks()
+    kernels = ("verify", "verify_codes", "combine")
+    sources = {name: nvrtc.read_source(folder / f"{name}.cu") for name in kernels}
     result: dict[str, list[object]] = {"nothing changed": [None, []]}
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
-        nvrtc.keep_in(Path(folder))
+    with tempfile.TemporaryDirectory() as kept, ThreadPoolExecutor() as pool:
+        nvrtc.keep_in(Path(kept))
         builds = {name: builds_of(check) for name, check in named.items()}
         work: list[Future[bytes]] = []
         for name, where, old, new, wanted in FAULTS:
             assert sources[where].count(old) >= 1, f"{name}: nowhere to plant it"
             spoilt = sources[where].replace(old, new)
-            for kernel, choices, overlap, target in builds[wanted]:
+            for kernel, choices, overlap, capability in builds[wanted]:
                 if kernel == where:
                     macros = {**dict(choices), "OVERLAP": int(overlap)}
+                    target = nvrtc.architecture(capability)
                     work.append(pool.submit(nvrtc.compile_cubin, spoilt, target, macros))
         for one in work:
             one.result()
         for name, where, old, new, wanted in FAULTS:
             planted = {**sources, where: sources[where].replace(old, new)}
-            verify_launch._source = planted.__getitem__
+            nvrtc.read_source = lambda path, planted=planted: planted[path.stem]
             forget()
             result[name] = [wanted, [wanted] if named[wanted]() else []]
     json.dump(result, sys.stdout)

@@ -1,0 +1,58 @@
+"""Choose how the merge of a verify's partial results is launched: data that changes no bit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+STRANDS = 8
+"""Chains that the chunks of a row and head are merged in: chunk c in strand c % 8."""
+
+QUADS = 64
+"""Threads side by side, each with four columns of a head."""
+
+
+@dataclass(frozen=True)
+class CombineTile:
+    """One launch choice.
+
+    Attributes:
+        each: strands that a thread adds up, a divisor of `STRANDS`.
+        ahead: partial results of a strand that are asked for before their scales are known.
+        min_blocks: that a multiprocessor has registers for.
+    """
+
+    each: int
+    ahead: int
+    min_blocks: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block, which merges one row and head."""
+        return STRANDS // self.each * QUADS
+
+    def macros(self, kv_bytes: int) -> Mapping[str, int]:
+        """Return what combine.cu is compiled with."""
+        return {
+            "EACH": self.each,
+            "AHEAD": self.ahead,
+            "MIN_BLOCKS": self.min_blocks,
+            "KV_BYTES": kv_bytes,
+        }
+
+    def shared_bytes(self, chunks: int) -> int:
+        """Return the dynamic shared memory of a block; combine.cu lays it out."""
+        scales = -(-(2 * chunks + self.threads // 32 + STRANDS) // 4) * 16
+        return scales + (16 * STRANDS * QUADS if self.each < STRANDS else 0)
+
+
+def default(blocks: int, chunks: int, num_sms: int) -> CombineTile:
+    """Return the launch choice for so many rows and heads, and chunks of a context class.
+
+    Of few chunks a thread adds up more strands, and most where blocks are many: then all of them
+    find room at one time. Few blocks with many chunks ask far ahead.
+    """
+    if blocks > 3 * num_sms and chunks <= 4 * STRANDS:
+        return CombineTile(4, 2, min_blocks=6)
+    if chunks <= 3 * STRANDS:
+        return CombineTile(2, 2, min_blocks=3)
+    ahead = 12 if 2 * blocks <= num_sms else 2
+    return CombineTile(1, ahead, min_blocks=1 if ahead > 2 else 3)
