@@ -4,12 +4,13 @@ import torch
 
 from kernels.common import interpreter
 from kernels.common.expect import Axes
+from kernels.common.launch_options import launch_options
 from kernels.embed.reference import embed_reference
 
 BF16, INT32 = (torch.bfloat16,), (torch.int32,)
 
-LANES = 1024
-"""Elements a program copies: 16 bytes a thread of 4 warps."""
+LANES, NUM_WARPS = 1024, 4
+"""Elements and warps of a program: 16 bytes a thread."""
 
 
 def embed(
@@ -47,10 +48,5 @@ def embed(
 
         embed_kernel[(num_rows, -(-axes["D"] // LANES))](
             ids, table, out, axes["V"], table.stride(0), out.stride(0), WIDTH=axes["D"],
-            LANES=LANES, OVERLAP=overlap, **launch_options(overlap=overlap),
+            LANES=LANES, OVERLAP=overlap, **launch_options(NUM_WARPS, overlap=overlap),
         )  # fmt: skip
-
-
-def launch_options(*, overlap: bool) -> dict[str, int | bool]:
-    """Return Triton's launch options."""
-    return {"num_warps": 4, "launch_pdl": overlap}

@@ -9,7 +9,14 @@ import triton
 import triton.language as tl
 
 from kernels.common.exact import exp, sum_rows
-from kernels.common.ordered_keys import id_of, is_finite, key_of, largest_keys, logit_of
+from kernels.common.ordered_keys import (
+    id_of,
+    is_finite,
+    key_of,
+    largest_key,
+    largest_keys,
+    logit_of,
+)
 from kernels.common.typing import constexpr
 
 
@@ -50,12 +57,12 @@ def best_of_chunk_kernel(
     allowed = inside & (ids < num_ids)
     if HAS_BANNED:
         allowed = allowed & ~_is_banned(ids, banned_ptr, tl.load(num_banned_ptr))
-    keys = key_of(x, ids, allowed)
-    best = tl.max(keys, 0)
+    x = tl.where(allowed, x, float("-inf"))
+    best = largest_key(x, ids, 0)
     at = row * num_chunks + chunk
     tl.store(best_ptr + at, best)
     if LOGPROB:
-        weights = tl.where(keys >= 0, exp(x - logit_of(best)), 0.0)
+        weights = tl.where(x != float("-inf"), exp(x - logit_of(best)), 0.0)
         total = sum_rows(tl.reshape(weights, (1, CHUNK)), 1, 0, PAIRS)
         tl.store(sums_ptr + at, tl.sum(tl.sum(total, 1), 0))
 
@@ -101,11 +108,11 @@ def best_of_group_kernel(
     """Find the largest key of each group of GROUP neighbours."""
     chunk = tl.program_id(0)
     row = tl.program_id(1).to(tl.int64)
-    cols = chunk * CHUNK + tl.arange(0, CHUNK)
-    allowed = (cols < num_logits) & (cols < num_ids)
-    x = tl.load(logits_ptr + row * stride_row + cols, mask=allowed, other=0.0)
-    best = tl.max(tl.reshape(key_of(x, cols, allowed), (CHUNK // GROUP, GROUP)), 1)
     groups = chunk * (CHUNK // GROUP) + tl.arange(0, CHUNK // GROUP)
+    cols = groups[:, None] * GROUP + tl.arange(0, GROUP)[None, :]
+    allowed = (cols < num_logits) & (cols < num_ids)
+    x = tl.load(logits_ptr + row * stride_row + cols, mask=allowed, other=float("-inf"))
+    best = largest_key(x, cols, 1)
     tl.store(best_ptr + row * num_groups + groups, best, mask=groups < num_groups)
 
 

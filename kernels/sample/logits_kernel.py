@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from kernels.common.ordered_keys import key_of
+from kernels.common.ordered_keys import key_of, largest_key
 from kernels.common.typing import constexpr
 
 TEMPERATURE = constexpr(0)
@@ -36,7 +36,7 @@ def _on_path(cols, row, row_ids_ptr, depths_ptr, paths_ptr) -> tl.tensor:
 
 
 @triton.jit
-def row_keys(
+def _row_logits(
     cols,  # int32, any shape
     inside,
     row,
@@ -51,12 +51,12 @@ def row_keys(
     generated_ptr,  # uint8 [V]
     PENALISED: constexpr,
 ) -> tl.tensor:
-    """Make the keys of some columns of a row, after the penalties; -1 outside and from num_ids on.
+    """Read some columns of a row, after the penalties; -inf outside and from num_ids on.
 
     The penalties are those of `penalise_reference`, in fp32, each step correctly rounded.
     """
-    inside = inside & (cols < tl.load(ints_ptr + NUM_IDS))
-    x = tl.load(logits_ptr + row * stride_row + cols, mask=inside, other=0.0)
+    inside = inside & (cols < tl.load(ints_ptr + NUM_IDS).to(tl.int32))
+    x = tl.load(logits_ptr + row * stride_row + cols, mask=inside, other=float("-inf"))
     if PENALISED:
         presence = tl.load(floats_ptr + PRESENCE).to(tl.float32)
         repetition = tl.load(floats_ptr + REPETITION).to(tl.float32)
@@ -66,6 +66,33 @@ def row_keys(
         divided = tl.div_rn(x, repetition + tl.zeros_like(x))
         x = tl.where(seen, tl.where(x > 0.0, divided, x * repetition), x)
         x = tl.where(generated, x - presence, x)
+    return x
+
+
+@triton.jit
+def row_keys(
+    cols,  # int32, any shape
+    inside,
+    row,
+    logits_ptr,
+    stride_row,
+    floats_ptr,
+    ints_ptr,
+    row_ids_ptr,
+    depths_ptr,
+    paths_ptr,
+    seen_ptr,
+    generated_ptr,
+    PENALISED: constexpr,
+) -> tl.tensor:
+    """Make the keys of some columns of a row, after the penalties; -1 outside and from num_ids on.
+
+    Arguments are those of `_row_logits`.
+    """
+    x = _row_logits(
+        cols, inside, row, logits_ptr, stride_row, floats_ptr, ints_ptr,
+        row_ids_ptr, depths_ptr, paths_ptr, seen_ptr, generated_ptr, PENALISED,
+    )  # fmt: skip
     return key_of(x, cols, inside)
 
 
@@ -90,11 +117,11 @@ def maxima_kernel(
     """Find the largest key of each group of GROUP neighbours."""
     chunk = tl.program_id(0)
     row = tl.program_id(1).to(tl.int64)
-    cols = chunk * CHUNK + tl.arange(0, CHUNK)
-    keys = row_keys(
+    groups = chunk * (CHUNK // GROUP) + tl.arange(0, CHUNK // GROUP)
+    cols = groups[:, None] * GROUP + tl.arange(0, GROUP)[None, :]
+    x = _row_logits(
         cols, cols < num_logits, row, logits_ptr, stride_row, floats_ptr, ints_ptr,
         row_ids_ptr, depths_ptr, paths_ptr, seen_ptr, generated_ptr, PENALISED,
     )  # fmt: skip
-    best = tl.max(tl.reshape(keys, (CHUNK // GROUP, GROUP)), 1)
-    groups = chunk * (CHUNK // GROUP) + tl.arange(0, CHUNK // GROUP)
+    best = largest_key(x, cols, 1)
     tl.store(maxima_ptr + row * num_maxima + groups, best, mask=groups < num_maxima)

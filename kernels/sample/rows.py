@@ -43,12 +43,6 @@ class TreeRows:
         axes.tensor("row_ids", self.row_ids, ("32",), whole, "pass 32 token ids as int32")
         for name, marks in (("seen", self.seen), ("generated", self.generated)):
             axes.tensor(name, marks, ("V",), (torch.uint8,), "give each id of the logits a byte")
-        if self.depths.numel() != MAX_ROWS or self.row_ids.numel() != MAX_ROWS:
-            raise ValueError(
-                f"sample_rows: depths and row_ids must have {MAX_ROWS} entries, used or not, got "
-                f"{self.depths.numel()} and {self.row_ids.numel()}; pass TreeTables.depths and "
-                "as many token ids"
-            )
 
 
 class SampleScratch:

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
+from kernels.common.launch_options import launch_options
 from kernels.embed import embed
 from kernels.embed.kernel import embed_kernel
-from kernels.embed.op import LANES
+from kernels.embed.op import LANES, NUM_WARPS
 from tests.kernels.compiling import assert_fits, compile_launch
 
 
@@ -13,7 +14,7 @@ from tests.kernels.compiling import assert_fits, compile_launch
 def test_the_kernel_compiles_and_copies_sixteen_bytes_an_instruction(capability):
     constants = {"WIDTH": 5120, "LANES": LANES, "OVERLAP": False}
     types = {"ids_ptr": "*i32"}
-    binary = compile_launch(embed_kernel, constants, {"num_warps": 4}, capability, types)
+    binary = compile_launch(embed_kernel, constants, launch_options(NUM_WARPS), capability, types)
     assert_fits(binary)
     assert binary.shared_bytes == 0
     moves = {name for name in binary.mnemonics() if name.startswith(("LDG", "STG"))}

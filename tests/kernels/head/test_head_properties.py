@@ -97,3 +97,11 @@ def test_more_than_32_of_a_row_are_refused():
             ids=torch.zeros((1, 33), dtype=torch.int32),
             scratch=HeadScratch(1, 50, "cpu"),
         )
+
+
+def test_places_of_the_best_lie_side_by_side():
+    values, ids = torch.zeros(2, 3), torch.zeros((2, 3), dtype=torch.int32)
+    for name, wide in (("values", torch.zeros(2, 6)), ("ids", torch.zeros(2, 6).int())):
+        places = {"values": values, "ids": ids} | {name: wide[:, :3]}
+        with pytest.raises(ValueError, match=f"{name} must be contiguous; allocate it anew"):
+            topk_rows(torch.zeros(2, 50), 50, scratch=HeadScratch(2, 50, "cpu"), **places)
