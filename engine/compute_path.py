@@ -3,24 +3,37 @@
 from dataclasses import dataclass
 from functools import cache
 
-import torch
-
 from engine.dispatch import DeviceFacts, dispatch
 from engine.errors import EngineError, SettingsError
+from engine.machine.cores import num_physical_cores
+from engine.machine.triton_part import what_triton_lacks
+from engine.model.config import ModelConfig
 from engine.model.decoder import Model
+from engine.model.footprint import weight_bytes
 from engine.model.kernel_model import KernelModel
 from engine.model.packed import crossovers_of
 from engine.model.packing import Launching, Packer
-from engine.settings.declared import Settings
+from engine.profile import Formats
+from engine.rehearsal import choose_launches
+from engine.settings.declared import KernelSettings, Settings
 from engine.tune.tiles import read_table
 from engine.turn.rows_verify import RowsVerifier
 from engine.turn.traffic import RowsTraffic, Traffic, WalkTraffic
 from engine.turn.verify import RowWalk, Verifier
-from kernels.common import nvrtc
+from kernels.common import gpu, nvrtc
 from kernels.common.nvrtc import CompileError
 from kernels.linear import skinny_launch
 from kernels.linear.tile import SkinnyProblem
 from kernels.linear.tile_choice import defaults
+
+HELD_FORMATS = Formats("bf16", "bf16", "bf16", "bf16", "bf16")
+"""What the reference path holds and reads, whatever was stored: weights are expanded. The
+kernels of a GPU hold and read them as stored."""
+
+SMALL_MODEL_BYTES = 1 << 30
+"""Below this, handing a product to a second thread costs more than it saves, and ten times more
+when another program holds that core: the demo decodes 51 ms a token with one thread and 233 with
+two on two busy cores."""
 
 
 class KernelError(EngineError):
@@ -37,10 +50,12 @@ class ComputePath:
         launching: for which GPU weights are packed; None holds them as BF16 for the reference.
         why_not: sentences that say why a GPU's kernels, or FP8 operands that were asked for, are
             not used; empty on a CPU where nobody asked.
+        rehearsal: a sentence that says whose launches are rehearsed; empty where none are.
     """
 
     launching: Launching | None = None
     why_not: str = ""
+    rehearsal: str = ""
 
     @property
     def is_packed(self) -> bool:
@@ -49,7 +64,7 @@ class ComputePath:
 
     @property
     def capability(self) -> tuple[int, int] | None:
-        """Compute capability of the GPU whose kernels run; None for the reference."""
+        """Compute capability whose choices kernels make; None for the reference."""
         return self.launching.capability if self.launching is not None else None
 
     @property
@@ -60,7 +75,8 @@ class ComputePath:
         overlap = ", overlapped" if self.launching.overlap else ""
         how = "one captured graph a round" if self.launching.graphs else "launched one by one"
         fp8 = ", prompts by FP8 operands" if self.launching.fp8_prefill else ""
-        return f"kernels: a round's rows together, weights as stored, {how}{overlap}{fp8}"
+        other = ", by another GPU's launch choices" if self.rehearsal else ""
+        return f"kernels: a round's rows together, weights as stored, {how}{overlap}{fp8}{other}"
 
     def new_packer(self) -> Packer | None:
         """What packs the weights of one model; None for the reference."""
@@ -89,10 +105,12 @@ def choose_compute_path(settings: Settings, device: str) -> ComputePath:
 
     Raises:
         SettingsError: the kernels are asked for by name and do not run here.
+        KernelError: no kernel can be launched here, on either path.
     """
     wanted = settings.kernels.linear
     if device == "cuda":
         nvrtc.keep_in(settings.data_dir / "cubins")
+    rehearsal = ready_kernels(settings.kernels, device)
     facts = facts_of(device, probe=wanted != "reference")
     path = dispatch("path", facts, 1, settings.kernels)
     if path.kernel == "reference":
@@ -108,7 +126,7 @@ def choose_compute_path(settings: Settings, device: str) -> ComputePath:
                 "The setting 'kernels.prefill' is 'fp8', which needs the kernels of a GPU: "
                 "prompts are read in BF16."
             )
-        return ComputePath(why_not=" ".join(said))
+        return ComputePath(why_not=" ".join(said), rehearsal=rehearsal)
     assert facts.capability is not None
     overlap = dispatch("overlap", facts, 1, settings.kernels).kernel == "on"
     graphs = dispatch("launch", facts, 1, settings.kernels).kernel == "graph"
@@ -121,8 +139,31 @@ def choose_compute_path(settings: Settings, device: str) -> ComputePath:
             graphs=graphs,
             commit_in_verify=settings.kernels.commit_in_verify,
             fp8_prefill=dispatch("prefill", facts, 1, settings.kernels).kernel == "fp8",
-        )
+            chip=facts.chip,
+        ),
+        rehearsal=rehearsal,
     )
+
+
+def choose_threads(config: ModelConfig) -> int:
+    """CPU threads of the products: one for a small model, all physical cores for a large one."""
+    is_small = sum(weight_bytes(config, HELD_FORMATS).values()) < SMALL_MODEL_BYTES
+    return 1 if is_small else num_physical_cores()
+
+
+def ready_kernels(kernels: KernelSettings, device: str) -> str:
+    """See to what must be before the first kernel: that Triton launches, and whose choices.
+
+    Returns:
+        A sentence that says whose launches are rehearsed; empty where none are.
+
+    Raises:
+        KernelError: Triton lacks something of this machine.
+        SettingsError: as `choose_launches`.
+    """
+    if device == "cuda" and (lack := what_triton_lacks()):
+        raise KernelError(lack.sentence, lack.mend)
+    return choose_launches(kernels.launches, device)
 
 
 def facts_of(device: str, *, probe: bool = True) -> DeviceFacts:
@@ -134,20 +175,26 @@ def facts_of(device: str, *, probe: bool = True) -> DeviceFacts:
     """
     if device == "cpu":
         return DeviceFacts(device)
-    capability = torch.cuda.get_device_capability()
-    return DeviceFacts(device, capability, why_kernels_do_not_run(capability) if probe else "")
+    choices, chip = gpu.choices(), gpu.chip()
+    problem = why_kernels_do_not_run(choices, chip) if probe else ""
+    return DeviceFacts(device, choices, problem, chip)
 
 
 @cache
-def why_kernels_do_not_run(capability: tuple[int, int]) -> str:
-    """Why a GPU cannot run the kernels, by compiling a small product; empty when it can."""
-    if capability[0] < 9:
-        own = ".".join(str(one) for one in capability)
+def why_kernels_do_not_run(choices: gpu.Capability, chip: gpu.Capability) -> str:
+    """Why a GPU cannot run the kernels, by compiling a small product; empty when it can.
+
+    Args:
+        choices: compute capability whose launch choices it makes.
+        chip: its own.
+    """
+    if chip[0] < 9:
+        own = ".".join(str(one) for one in chip)
         return f"they need a GPU of compute capability 9.0 or later, and this one has {own}"
     problem = SkinnyProblem(256, 1024, "bf16", 1)
-    tile = defaults(problem.N, problem.Kp, problem.format, capability).upto_8
+    tile = defaults(problem.N, problem.Kp, problem.format, choices).upto_8
     try:
-        skinny_launch.cubin(tile, problem, nvrtc.architecture(capability))
+        skinny_launch.cubin(tile, problem, chip)
     except CompileError as refused:
         return str(refused).rstrip(".")
     return ""

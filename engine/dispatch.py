@@ -3,7 +3,8 @@
 What is decided while the program runs is decided here, or by what is called from here: the path
 and its switches by `engine.compute_path`, a product's kernel by `engine.model.packed.way_of`, where
 a round norms and gates by `kernels.delta.gate.GATED_FROM`, which rounds go through a delta layer in
-one launch by `kernels.mixer.tile.takes`, which are added and normed by another build by
+one launch by `kernels.mixer.tile.takes`, which are convolved by another build by
+`kernels.conv.rows_launch.serves`, which are added and normed by another by
 `kernels.norm.rows_launch.takes`, where gate and up end in one output by
 `kernels.linear.tile_choice`. The other operations have one kernel a path, whatever the rows:
 `engine.operations` names them.
@@ -30,9 +31,10 @@ from engine.profile import WeightFormat
 from engine.settings.declared import KernelSettings
 from kernels.common.nvrtc import architecture
 from kernels.common.round import MAX_ROWS
+from kernels.conv import rows_launch
 from kernels.delta.gate import GATED_FROM
 from kernels.linear.skinny_launch import has_converter
-from kernels.linear.tile_choice import PAIRED_FORMAT, PAIRED_TO
+from kernels.linear.tile_choice import PAIRED_FORMAT, paired_to
 from kernels.mixer.tile import MOST_ROWS
 
 
@@ -42,18 +44,21 @@ class DeviceFacts:
 
     Attributes:
         device: "cpu" or "cuda".
-        capability: compute capability of the GPU, (major, minor); None for a CPU.
+        capability: compute capability whose choices the GPU makes, (major, minor); None for a CPU.
         problem: why a kernel does not compile or run there, a clause; empty when it does.
+        chip: compute capability of the GPU that is there; None is that of `capability`.
     """
 
     device: str
     capability: tuple[int, int] | None = None
     problem: str = ""
+    chip: tuple[int, int] | None = None
 
     @property
     def target(self) -> str:
         """What kernels are compiled for, such as sm_121a; "cpu" without a GPU."""
-        return architecture(self.capability) if self.capability else "cpu"
+        chip = self.chip or self.capability
+        return architecture(chip) if chip else "cpu"
 
 
 def dispatch(
@@ -93,19 +98,38 @@ def dispatch(
         return _prefill(kernels)
     if operation == "product":
         return _product(facts, num_rows, kernels, format_name)
-    if operation == "norm" and num_rows <= MAX_ROWS and _overlap(facts, kernels).kernel == "on":
-        return replace(KERNELS[operation], build="CUDA C++")
-    return _by_rows(operation, num_rows, format_name)
+    chosen = _by_rows(operation, facts, num_rows, format_name)
+    if _has_build_of_a_round(chosen, facts, num_rows, kernels, format_name):
+        return replace(chosen, build="CUDA C++")
+    return chosen
 
 
-def _by_rows(operation: Operation, num_rows: int, format_name: WeightFormat) -> Chosen:
+def _has_build_of_a_round(
+    chosen: Chosen,
+    facts: DeviceFacts,
+    num_rows: int,
+    kernels: KernelSettings,
+    format_name: WeightFormat,
+) -> bool:
+    """Whether rows of a round go through another build of a kernel, of the same bits."""
+    if chosen is KERNELS["norm"]:
+        return num_rows <= MAX_ROWS and _overlap(facts, kernels).kernel == "on"
+    if chosen.name == "conv_gates" and format_name == "bf16" and facts.capability is not None:
+        return rows_launch.serves(num_rows, facts.capability)
+    return False
+
+
+def _by_rows(
+    operation: Operation, facts: DeviceFacts, num_rows: int, format_name: WeightFormat
+) -> Chosen:
     """A kernel; few rows of a round go by other ones, of the same bits."""
     if operation in JOINED_OPERATIONS and num_rows <= MOST_ROWS and format_name == "bf16":
         return JOINED
     if operation == "gated norm of a round" and num_rows < GATED_FROM:
         return GATED_APART
-    if operation == "silu x up" and num_rows <= PAIRED_TO and format_name == PAIRED_FORMAT:
-        return IN_ONE_OUTPUT
+    if operation == "silu x up" and format_name == PAIRED_FORMAT:
+        assert facts.capability is not None
+        return IN_ONE_OUTPUT if num_rows <= paired_to(facts.capability) else KERNELS[operation]
     return KERNELS[operation]
 
 

@@ -17,17 +17,21 @@ from engine.dflash.attach import find_dflash
 from engine.dflash.memory import dflash_bytes
 from engine.errors import EngineError
 from engine.fit import Need, need_of
-from engine.locate import HOW_TO_GIVE, Choice, choose
+from engine.locate import HOW_TO_GIVE, Choice, choose, how_to_give
+from engine.machine.device import choose_device
+from engine.machine.free_memory import available_bytes
 from engine.machine.gpu import Gpu, read_gpu
+from engine.machine.triton_part import what_triton_lacks
 from engine.model.checkpoint import open_checkpoint
 from engine.model.config import ModelConfig
 from engine.model.config_file import read_config
-from engine.model.memory import available_bytes, plan_memory
-from engine.open import choose_device
+from engine.model.memory import plan_memory
 from engine.profile import kv_format_of, kv_format_set, load_profiles
+from engine.rehearsal import END
 from engine.settings.declared import Settings
 from engine.sizes import size_text
 from engine.text.tokenizer import Tokenizer
+from engine.tune.tiles import tile_notice
 from engine.tune.user_prices import Served, find_prices
 
 State = Literal["good", "note", "bad"]
@@ -93,7 +97,7 @@ def _cpu_name() -> str:
     except OSError:
         return platform.processor() or "A CPU"
     names = [line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line]
-    return names[0] if names else platform.machine()
+    return names[0] if names else "A CPU"  # Arm's names are not in there
 
 
 def _memory() -> Finding:
@@ -138,6 +142,8 @@ def _bandwidth() -> Finding:
     from engine.machine.measure import read_bandwidth
 
     device = "cuda" if has_cuda() else "cpu"
+    if device == "cuda" and (lack := what_triton_lacks()):
+        return Finding("bandwidth", "note", lack.sentence, lack.mend)
     rate = read_bandwidth(device).gb_s
     return Finding("bandwidth", "good", f"Reading memory measured {rate:.1f} GB/s ({device}).")
 
@@ -163,6 +169,8 @@ def _models(settings: Settings) -> Iterator[Finding]:
     try:
         device = choose_device(settings.model.device)
         path = choose_compute_path(settings, device)
+        if path.rehearsal:
+            yield Finding("launches", "note", path.rehearsal, END)
         if device == "cuda":
             yield _kernels(path)
         room = available_bytes(device)
@@ -171,7 +179,7 @@ def _models(settings: Settings) -> Iterator[Finding]:
                 profile, settings.model.context_tokens, packed=path.is_packed,
                 kv=kv_format_set(settings),
             )  # fmt: skip
-            yield _fit(need, room)
+            yield _fit(need, room, how_to_give(profile))
         yield from _chat(settings, choose(settings, profiles), device, path)
     except EngineError as error:
         yield Finding("chat", "bad", error.message, error.mend)
@@ -223,13 +231,14 @@ def _prices(
 
 
 def _kernels(path: ComputePath) -> Finding:
-    if path.is_packed:
-        return Finding("kernels", "good", describe_paths(path))
+    if path.capability is not None:
+        told = f"{describe_paths(path)} {tile_notice(path.capability)}"
+        return Finding("kernels", "good", told.rstrip())
     mend = "With the setting kernels.linear at 'auto' they are taken where they run."
     return Finding("kernels", "note", describe_paths(path), mend)
 
 
-def _fit(need: Need, room: int) -> Finding:
+def _fit(need: Need, room: int, how_to_give_it: str) -> Finding:
     """Whether a profile fits, and its files are here and read."""
     topic = f"profile {need.profile}"
     stored, held = need.stored_bytes, max(need.stored_bytes, need.held_bytes)
@@ -250,5 +259,5 @@ def _fit(need: Need, room: int) -> Finding:
             "Close other programs, lower model.context_tokens, or take a smaller profile.",
         )  # fmt: skip
     if need.path is None:
-        return Finding(topic, "note", f"It {size} and fits; its files are missing.", HOW_TO_GIVE)
+        return Finding(topic, "note", f"It {size} and fits; its files are missing.", how_to_give_it)
     return Finding(topic, "good", f"It {size} and fits; its files are in {need.path}.")

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 MAX_LISTED = 48
 """Names that a hint spells out; there are fewer settings."""
 
+MAX_MESSAGE = 1200
+"""Characters of what happened: a value that a file or a command line holds may have megabytes."""
+
 LONG_LETTERS = 8
 """Letters from which on a name may hold two slips and still be near."""
 
@@ -14,16 +17,24 @@ class EngineError(Exception):
     """Base of every failure that is shown to a person.
 
     Args:
-        message: what happened, with the offending value and what was expected.
+        message: what happened, with the offending value and what was expected; one that is longer
+            than anybody reads loses its middle, where such a value stands.
         mend: one sentence that says what to do about it; may be empty.
     """
 
     title = "Error"
 
     def __init__(self, message: str, mend: str = "") -> None:
-        self.message = message
+        self.message = _readable(message)
         self.mend = mend
-        super().__init__(f"{message} {mend}".strip())
+        super().__init__(f"{self.message} {mend}".strip())
+
+
+def _readable(message: str) -> str:
+    if len(message) <= MAX_MESSAGE:
+        return message
+    half = MAX_MESSAGE // 2 - 4
+    return f"{message[:half]} [...] {message[-half:]}"
 
 
 class SettingsError(EngineError):
@@ -89,7 +100,9 @@ def how_to_read(problem: OSError) -> str:
         return "Check its name."
     if problem.errno in (errno.EACCES, errno.EPERM):
         return "Allow yourself to read it."
-    return "Give a plain file." if problem.errno == errno.EISDIR else "Check the disk."
+    if problem.errno in (errno.EISDIR, errno.EINVAL):
+        return "Give a plain file."
+    return "Move it away." if problem.errno == errno.EFBIG else "Check the disk."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

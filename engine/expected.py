@@ -8,11 +8,11 @@ from typing import Literal
 from engine.compute_path import ComputePath, choose_compute_path
 from engine.draft.price_table import PriceTable
 from engine.fit import Need, held_formats, need_of, widened_bytes
+from engine.machine.device import choose_device
+from engine.machine.free_memory import available_bytes
 from engine.machine.measure import read_bandwidth
 from engine.model import footprint
 from engine.model.config import SHAPE_27B, ModelConfig
-from engine.model.memory import available_bytes
-from engine.open import choose_device
 from engine.profile import Profile, kv_format_set
 from engine.settings.declared import Settings
 from engine.tune.user_prices import FoundPrices, Served, find_prices
@@ -36,6 +36,7 @@ class Expected:
         read_gb_s: read bandwidth of this machine.
         early_bytes: what a round of one row reads and writes, as weights are held here, with
             ``early_tokens`` positions before it.
+        early_tokens: those positions: ``EARLY_TOKENS``, or all that a shorter conversation has.
         most_tok_s: rounds a second of one token when nothing but these bytes takes time.
         timed_tok_s: the same from rounds that were timed; None where nobody timed such a model on
             such a GPU.
@@ -77,8 +78,8 @@ def expect(
         context_tokens: longest conversation that memory is counted for.
         path: what computes, of ``choose_compute_path``.
         read_gb_s: of ``engine.machine.measure.read_bandwidth``.
-        free_bytes: of ``engine.model.memory.available_bytes``; whoever would unload another model
-            first adds what that holds.
+        free_bytes: of ``engine.machine.free_memory.available_bytes``; whoever would unload another
+            model first adds what that holds.
         kv: format of keys and values; None takes what the profile and the settings say.
         data_dir: where prices that this machine measured are looked for; None looks for none.
     """

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from engine.compute_path import facts_of
+from engine.compute_path import facts_of, ready_kernels
 from engine.dispatch import DeviceFacts, decoding_of, dispatch
 from engine.explained_model import Product, Subject, matrices, subject_meant
 from engine.graph_classes import CHUNK_ROWS
+from engine.machine.device import choose_device
 from engine.model.tensors import expected_tensors
-from engine.open import choose_device
 from engine.operations import BETWEEN, Chosen, Operation
 from engine.profile import WeightFormat
 from engine.settings.declared import KernelSettings, Settings
@@ -113,6 +113,7 @@ def explain_here(
         EngineError: as `subject_meant`.
     """
     device = choose_device(settings.model.device)
+    ready_kernels(settings.kernels, device)
     facts = facts_of(device, probe=settings.kernels.linear != "reference")
     rows = read_table("linear", facts.capability) if facts.capability else ()
     subject = subject_meant(settings, shape)

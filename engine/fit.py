@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.compute_path import choose_compute_path
+from engine.compute_path import HELD_FORMATS, choose_compute_path
 from engine.errors import CheckpointError
 from engine.locate import weights_of
+from engine.machine.device import choose_device
 from engine.model import footprint
 from engine.model.checkpoint import match_checkpoint
 from engine.model.config import SHAPE_27B, SHAPE_DEMO, ModelConfig
@@ -13,7 +14,6 @@ from engine.model.config_file import read_config
 from engine.model.memory import LEAST_SNAPSHOTS
 from engine.model.serving_memory import kept_bytes, passing_bytes, snapshot_bytes
 from engine.model.staging import STAGING_BYTES
-from engine.open import HELD_FORMATS, choose_device
 from engine.profile import Formats, Profile, kv_format_of
 from engine.settings.environment import hugging_face_cache
 from engine.settings.load import load_settings

@@ -10,10 +10,12 @@ from engine.profile import FORMAT_BITS, Profile, Profiles, get_profile, profile_
 from engine.settings.declared import ModelSettings, Settings
 from engine.settings.environment import hugging_face_cache
 
-HOW_TO_GIVE = (
-    "Give a checkpoint with --model DIR, with the setting model.dir, or download "
-    "Qwen/Qwen3.8-27B-FP8 with the Hugging Face tools: its cache folder is found by itself."
+HOW_TO_GIVE_RELEASE = (
+    "Give a checkpoint with --model DIR, with the setting model.dir, or download {repository} with "
+    "the Hugging Face tools: its cache folder is found by itself."
 )
+HOW_TO_GIVE = HOW_TO_GIVE_RELEASE.format(repository="Qwen/Qwen3.8-27B-FP8")
+"""Said where nobody asked for a profile."""
 
 HOW_TO_GIVE_FOLDER = (
     "Give the folder of such a checkpoint with --model DIR or with the setting model.dir; "
@@ -66,9 +68,13 @@ def weights_of(profile: Profile, cache: Path) -> Path | None:
     return None
 
 
-def how_to_give(is_published: bool) -> str:
+def how_to_give(profile: Profile) -> str:
     """How the files of a profile get here: a release that is found by itself, or any folder."""
-    return HOW_TO_GIVE if is_published else HOW_TO_GIVE_FOLDER
+    if profile.folder:
+        return f"{profile.folder} holds no config.json: {profile.path} names it."
+    if profile.repositories:
+        return HOW_TO_GIVE_RELEASE.format(repository=profile.repositories[0])
+    return HOW_TO_GIVE if profile.embedded else HOW_TO_GIVE_FOLDER
 
 
 def choose(settings: Settings, profiles: Profiles) -> Choice:
@@ -99,7 +105,7 @@ def _choose(settings: Settings, profiles: Profiles) -> Choice:
         if path is None:
             raise CheckpointError(
                 f"The files of the profile '{wanted.name}' are not on this machine.",
-                how_to_give(bool(wanted.repositories or wanted.embedded)),
+                how_to_give(wanted),
             )
         return Choice(path, wanted, bool(wanted.embedded))
     refused: list[str] = []

@@ -28,8 +28,7 @@ def notices_of(
             f"{choice.path} holds {len(checkpoint.kv_scales)} scales of keys and values in 8 bits; "
             "they are used where model.kv is 'fp8'."
         )
-    if path.why_not:
-        notices.append(path.why_not)
+    notices += [path.rehearsal, path.why_not]
     if not path.is_packed and not choice.is_demo:
         notices.append(_reference_notice(checkpoint))
     if choice.profile.drafting.drafter == "mtp" and not checkpoint.has_mtp:

@@ -8,9 +8,9 @@ from pathlib import Path
 from engine.compute_path import choose_compute_path
 from engine.expected import Expected, expect
 from engine.locate import how_to_give
+from engine.machine.device import choose_device
+from engine.machine.free_memory import available_bytes
 from engine.machine.measure import read_bandwidth
-from engine.model.memory import available_bytes
-from engine.open import choose_device
 from engine.profile import Profile, kv_format_set
 from engine.settings.declared import Settings
 
@@ -45,9 +45,7 @@ class Offer:
         """What to do about files that are missing or do not read; empty when they are here."""
         if self.problem or self.is_here:
             return self.problem
-        if self.profile.folder:
-            return f"{self.profile.folder} holds no config.json: {self.profile.path} names it."
-        return how_to_give(bool(self.profile.repositories))
+        return how_to_give(self.profile)
 
 
 def offers(

@@ -7,34 +7,33 @@ from pathlib import Path
 
 import torch
 
-from engine.compute_path import ComputePath, choose_compute_path
+from engine.arithmetic import arithmetic_id
+from engine.compute_path import ComputePath, choose_compute_path, choose_threads
 from engine.dflash.attach import attach_dflash, find_dflash
 from engine.dflash.memory import dflash_bytes
 from engine.draft.dflash import DflashSource
 from engine.draft.routed import Routing
-from engine.errors import CancelledError, CheckpointError, SettingsError
+from engine.errors import CancelledError, CheckpointError
 from engine.load_steps import LoadSteps
 from engine.locate import Choice
-from engine.machine.cores import num_physical_cores
+from engine.machine.device import choose_device
+from engine.machine.free_memory import no_memory_left
 from engine.machine.measure import read_bandwidth
 from engine.model.checkpoint import Checkpoint, open_checkpoint
-from engine.model.config import ModelConfig
 from engine.model.config_file import read_config
 from engine.model.decoder import Model
-from engine.model.footprint import kv_bytes_per_token, state_bytes, tail_bytes, weight_bytes
+from engine.model.footprint import kv_bytes_per_token, state_bytes, tail_bytes
 from engine.model.generation import read_generation
 from engine.model.kv_scales import (
     CALIBRATION_TOKENS,
     SEQUENCE_TOKENS,
     calibrate,
-    kv_arithmetic,
     stored_scales,
 )
 from engine.model.loading import load_weights
 from engine.model.memory import LEAST_SNAPSHOTS, plan_memory
-from engine.model.rows import ARITHMETIC
 from engine.notices import notices_of
-from engine.profile import Formats, kv_format_of
+from engine.profile import kv_format_of
 from engine.quantize.calibration import read_calibration
 from engine.routing import routing_of
 from engine.sampling import drawn_by
@@ -47,16 +46,7 @@ from engine.turn.local import LocalEngine
 from engine.turn.machine import Machine
 from engine.types import ChatEngine, EngineInfo, KvFormat, LoadProgressed, Progress
 from engine.warm_up import warm_up
-from kernels.attention.kv_codes import KvScales
-
-HELD_FORMATS = Formats("bf16", "bf16", "bf16", "bf16", "bf16")
-"""What the reference path holds and reads, whatever was stored: weights are expanded. The
-kernels of a GPU hold and read them as stored (``engine.compute_path``)."""
-
-SMALL_MODEL_BYTES = 1 << 30
-"""Below this, handing a product to a second thread costs more than it saves, and ten times more
-when another program holds that core: the demo decodes 51 ms a token with one thread and 233 with
-two on two busy cores."""
+from kernels.common import gpu
 
 
 def open_engine(
@@ -79,7 +69,7 @@ def open_engine(
 
     Raises:
         CheckpointError: the files are refused.
-        MemoryPlanError: model and context do not fit.
+        MemoryPlanError: model and context do not fit, or memory was refused.
         CancelledError: ``cancel`` was set.
         SettingsError: the device is not there, or does not run the kernels that are asked for.
         KernelError: the GPU refuses a kernel.
@@ -129,11 +119,10 @@ def open_engine(
                 model, beside, on_progress=on_progress, cancel=cancel, packer=path.new_packer(),
                 stored=choice.profile.formats.mtp,
             )  # fmt: skip
-        products = packer.arithmetic if packer is not None else ""
+        products, said = (packer.arithmetic, packer.notice) if packer is not None else ("", "")
         arithmetic = arithmetic_id(device, products, model.kv_scales)
-        said = packer.notice if packer is not None else ""
         if device == "cuda":
-            tiles = tile_notice(torch.cuda.get_device_capability())
+            tiles = tile_notice(gpu.choices())
             notices = (*notices, tiles, found.notice if path.is_packed else "", said)
         notices = tuple(one for one in notices if one)
         return engine_of(
@@ -142,8 +131,10 @@ def open_engine(
             most_marks=plan.num_snapshots, dflash=dflash, sampling=settings.sampling,
             tell=partial(_tell, progress, cancel),
         )  # fmt: skip
-    except BaseException:
+    except BaseException as problem:
         template.close()
+        if isinstance(problem, torch.OutOfMemoryError):
+            raise no_memory_left(problem, device) from None
         raise
 
 
@@ -233,26 +224,6 @@ def check_stop_ids(path: Path, stop_ids: tuple[int, ...], tokenizer: Tokenizer) 
             )
 
 
-def choose_device(wanted: str) -> str:
-    """The device that the setting means: ``auto`` is the GPU where there is one.
-
-    Raises:
-        SettingsError: a GPU is asked for and there is none.
-    """
-    has_gpu = torch.cuda.is_available()
-    if wanted == "cuda" and not has_gpu:
-        raise SettingsError(
-            "'model.device' is 'cuda', but torch finds no GPU.", "Set it to 'auto' or 'cpu'."
-        )
-    return ("cuda" if has_gpu else "cpu") if wanted == "auto" else wanted
-
-
-def choose_threads(config: ModelConfig) -> int:
-    """CPU threads of the products: one for a small model, all physical cores for a large one."""
-    is_small = sum(weight_bytes(config, HELD_FORMATS).values()) < SMALL_MODEL_BYTES
-    return 1 if is_small else num_physical_cores()
-
-
 def choose_scales(kv: KvFormat, checkpoint: Checkpoint, model: Model, tokenizer: Tokenizer) -> str:
     """Give a model the scales of keys and values in 8 bits; say where they come from.
 
@@ -274,23 +245,6 @@ def choose_scales(kv: KvFormat, checkpoint: Checkpoint, model: Model, tokenizer:
         model.kv_scales = calibrate(model, text.sequences)
         source = f"scales from {text.num_tokens} tokens of the text that ships"
     return f"Keys and values are kept in 8 bits (e4m3), with {source}."
-
-
-def arithmetic_id(device: str, products: str = "", scales: KvScales | None = None) -> str:
-    """What decides the bits of a token's logits beside the weights.
-
-    Args:
-        device: "cpu" or "cuda".
-        products: name of the matrix kernels' arithmetic (``Packer.arithmetic``), beside which the
-            layers run by kernels too; empty for the reference.
-        scales: of keys and values in 8 bits; None for BF16.
-    """
-    on_gpu = device == "cuda"
-    chip = torch.cuda.get_device_name() if on_gpu else torch.backends.cpu.get_cpu_capability()
-    place = f"{device} {chip} {torch.get_num_threads()}t"
-    layers = ARITHMETIC if products else "reference-1"
-    names = (f"{layers} torch-{torch.__version__} {place}", products, kv_arithmetic(scales))
-    return " ".join(one for one in names if one)
 
 
 def model_name(path: Path) -> str:

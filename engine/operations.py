@@ -94,7 +94,8 @@ KERNELS: Mapping[Operation, Chosen] = MappingProxyType({
         "kernels.conv.prefill.conv_prefill", "Triton", "rows of one chain, behind the tail"
     ),
     "delta rule of a chunk": Chosen(
-        "kernels.delta.prefill.delta_prefill", "Triton", "chunks of 64 rows as matrix products"
+        "kernels.delta.prefill.delta_prefill", "CUDA C++",
+        "chunks of 64 rows as matrix products, walked with the state in registers",
     ),
     "gated norm of a chunk": Chosen(
         "kernels.norm.op.gated_rms_norm", "Triton", "norm and gate in one pass"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from engine.errors import ProfileError, SettingsError, nearest
 from engine.graph_classes import CHUNK_ROWS, CONTEXTS, GraphClasses
@@ -22,7 +22,7 @@ from engine.types import DRAFTERS, KV_FORMATS, KvFormat
 from kernels.common.round import MAX_ROWS
 
 WeightFormat = Literal["bf16", "fp8_block", "nvfp4", "e4m3_row"]
-WEIGHT_FORMATS: tuple[str, ...] = ("bf16", "fp8_block", "nvfp4", "e4m3_row")
+WEIGHT_FORMATS: tuple[str, ...] = get_args(WeightFormat)
 FORMAT_BITS: dict[WeightFormat, int] = {"nvfp4": 4, "fp8_block": 8, "e4m3_row": 8, "bf16": 16}
 """Bits of a code, scales aside."""
 

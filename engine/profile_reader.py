@@ -21,7 +21,11 @@ class ProfileReader:
         return ProfileError(f"{self.path}: '{key}' is {given}, expected {wanted}.", hint)
 
     def only(self, table: Mapping[str, Any], known: set[str], where: str) -> None:
-        """Refuse keys that are not known; ``where`` is the table, with a dot behind it."""
+        """Refuse keys that are not known; ``where`` is the table, with a dot behind it.
+
+        Raises:
+            ProfileError: there is one.
+        """
         for key in table:
             if key not in known:
                 raise ProfileError(

@@ -11,6 +11,11 @@ BYTE_PARTS = ("weights", "head", "state", "kv", "drafter")
 
 FinishReason = Literal["stop", "stop_string", "length", "context_full", "cancelled", "error"]
 
+DraftShape = Literal["chain", "tree"]
+
+ReadHow = Literal["prefill", "decode"]
+"""How positions were computed: many at once, as a prompt, or one behind the other."""
+
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
@@ -29,7 +34,7 @@ class RoundRecord:
 
     index: int
     drafter: str
-    shape: Literal["chain", "tree"]
+    shape: DraftShape
     rows: int
     tested: int
     accepted: int
@@ -67,7 +72,7 @@ class RangeRecord:
 
     start: int
     end: int
-    how: Literal["prefill", "decode"]
+    how: ReadHow
     chunk_tokens: int = 0
 
 

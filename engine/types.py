@@ -6,7 +6,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from engine.records import RoundRecord, TurnRecord
 
@@ -19,16 +19,15 @@ DRAFTERS = ("auto", "off", "mtp", "lookup", "dflash2", "wrong", "half", "replay"
 """Drafters that can be asked for: ``auto`` chooses anew in every round where the engine routes
 them, and is the profile's choice elsewhere; ``off`` is plain decode, ``mtp`` the checkpoint's head,
 ``lookup`` copies from the conversation, ``dflash2`` is a drafter with weights of its own; the last
-three are scripted (never right, right every other
-round, always right) and serve tests and benches.
+three are scripted (never right, right every other round, always right) and serve tests and benches.
 """
 
 DRAFT_SHAPES = ("auto", "chain", "tree")
-KvFormat = Literal["bf16", "fp8"]
-KV_FORMATS: tuple[KvFormat, ...] = ("bf16", "fp8")
-"""How keys and values are kept: as they are computed, or as e4m3 codes with calibrated scales."""
-
 """Shapes of drafts that can be asked for; ``auto`` is what the drafter does best."""
+
+KvFormat = Literal["bf16", "fp8"]
+KV_FORMATS: tuple[KvFormat, ...] = get_args(KvFormat)
+"""How keys and values are kept: as they are computed, or as e4m3 codes with calibrated scales."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ def warm_up(
 
     Raises:
         KernelError: a kernel does not compile, or the driver refuses it.
+        torch.OutOfMemoryError: the device has no room.
     """
     model, classes = machine.model, classes.within(memory.state.max_tokens)
     try:
@@ -59,6 +60,8 @@ def warm_up(
         if model.device.type == "cuda":
             torch.cuda.synchronize()
         model.take_captured()  # nobody waited for these
+    except torch.OutOfMemoryError:  # no fault of a kernel
+        raise
     except failures() as problem:
         reason = (str(problem).splitlines() or [type(problem).__name__])[0]
         raise KernelError(

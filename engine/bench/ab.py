@@ -16,7 +16,7 @@ import torch
 
 from engine.bench.model import draw_model
 from engine.bench.replay import Replay
-from engine.bench.round import expect_rows
+from engine.bench.round import expect_context, expect_rows
 from engine.bench.switches import Flip, Switch, relaunched, word
 from engine.compute_path import ComputePath, choose_compute_path
 from engine.errors import RequestError
@@ -33,7 +33,16 @@ NUM_PASSES = 8
 
 @dataclass(frozen=True, slots=True)
 class SideTiming:
-    """One side: milliseconds of a round over all passes, and of each pass's median round."""
+    """One side, in milliseconds of a round.
+
+    Attributes:
+        value: of the switch.
+        median_ms: of all rounds.
+        low_ms: a tenth of them are faster.
+        high_ms: a tenth of them are slower.
+        spread_ms: what halves of the passes differ by (`spread_of_halves`).
+        passes_ms: the median round of each pass.
+    """
 
     value: str
     median_ms: float
@@ -80,18 +89,21 @@ def bench_ab(
         settings: which kernels run.
 
     Raises:
-        RequestError: the shape or the rows are not to be had, or the switch changes nothing here.
+        RequestError: the shape, the rows or the context are not to be had, or the switch changes
+            nothing here.
         MemoryPlanError: the model does not fit on the device.
     """
     config = config_of_shape(shape)
     expect_rows([num_rows])
+    num_decoded = num_rows * num_rounds + 1
+    expect_context(context_tokens, num_decoded, config)
     path = choose_compute_path(settings, device)
     if not path.is_packed:
         raise RequestError(
             f"'{flip.switch.name}' changes nothing here: {path.description}.",
             path.why_not or "It is for the kernels of a GPU.",
         )
-    num_tokens = context_tokens + num_rows * num_rounds + 1
+    num_tokens = context_tokens + num_decoded
     bench = draw_model(
         shape, config, profile, path, device=device, num_tokens=num_tokens,
         smaller="--shape demo, or a smaller --context", progress=progress,

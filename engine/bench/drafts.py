@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from engine.bench.launches import Kernels, watch_kernels
 from engine.bench.model import any_ids
 from engine.bench.replay import disagreement, go_on
 from engine.draft.draft import Draft
@@ -34,7 +35,8 @@ class DraftTiming:
 
     ``steps`` are passes through the head a round, ``step_ms`` the phase ``draft`` over them: the
     head catching up with the last round's rows, its chain, and its ids on the host. ``tokens`` are
-    committed a round.
+    committed a round. ``kernels`` are those of one draft, without what the host needs between
+    them; None where nobody looked, or could.
     """
 
     rows: int
@@ -43,6 +45,7 @@ class DraftTiming:
     ms: dict[str, float]
     step_ms: float
     tokens: float
+    kernels: Kernels | None
 
 
 def tokens_for(num_rounds: int, num_steps: int = NUM_STEPS) -> int:
@@ -60,6 +63,8 @@ def time_drafts(
     truth: Sequence[int],
     num_rounds: int,
     num_steps: int = NUM_STEPS,
+    *,
+    watches: bool = False,
 ) -> DraftTiming | None:
     """Time rounds behind a context.
 
@@ -70,6 +75,7 @@ def time_drafts(
         truth: token 0 and what plain decode chose behind it, `tokens_for` as many rounds.
         num_rounds: rounds that are timed; fewer where ``truth`` ends before.
         num_steps: tokens that the head proposes a round.
+        watches: look at a draft's kernels when all is timed; a profiler leaves its traces.
 
     Returns:
         The medians; None where the model has no head.
@@ -105,11 +111,16 @@ def time_drafts(
             first = len(chosen) - len(one.verified.chosen)
             right = truth[first : len(chosen)]
             raise disagreement("A drafted round", one.verified.chosen, right)
-    return _medians(timed[NUM_WARM_UP:], committed[NUM_WARM_UP:], num_steps)
+    again = partial(_propose, memory, chosen[-1], num_steps)
+    kernels = watch_kernels(again, model.device.type) if watches else None
+    return _medians(timed[NUM_WARM_UP:], committed[NUM_WARM_UP:], num_steps, kernels)
 
 
 def _medians(
-    timed: Sequence[dict[str, float]], committed: Sequence[int], num_steps: int
+    timed: Sequence[dict[str, float]],
+    committed: Sequence[int],
+    num_steps: int,
+    kernels: Kernels | None,
 ) -> DraftTiming:
     ms = {name: statistics.median(one[name] for one in timed) for name in PHASES}
     return DraftTiming(
@@ -119,6 +130,7 @@ def _medians(
         ms=ms,
         step_ms=ms["draft"] / num_steps,
         tokens=statistics.mean(committed),
+        kernels=kernels,
     )
 
 

@@ -16,8 +16,8 @@ from engine.check.families import RedKernelError, build_of, prove
 from engine.check.run import check_family
 from engine.errors import MemoryPlanError
 from engine.machine.facts import cache_bytes, machine_facts, now, read_clocks, version_of
+from engine.machine.free_memory import available_bytes
 from engine.machine.measure import launch_time, read_bandwidth
-from engine.model.memory import available_bytes
 from engine.sizes import size_text
 from engine.types import Progress
 from kernels.common.family import Family

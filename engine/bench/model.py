@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from engine.compute_path import ComputePath
+from engine.arithmetic import arithmetic_id
+from engine.compute_path import HELD_FORMATS, ComputePath
 from engine.errors import MemoryPlanError
 from engine.machine.measure import read_bandwidth
 from engine.model import footprint
@@ -15,7 +16,6 @@ from engine.model.decoder import Model
 from engine.model.kv_scales import SEQUENCE_TOKENS, calibrate
 from engine.model.memory import MemoryPlan, plan_serving
 from engine.model.random import random_model
-from engine.open import HELD_FORMATS, arithmetic_id
 from engine.profile import Profile
 from engine.sizes import size_text
 from engine.types import KvFormat, Progress
@@ -88,7 +88,7 @@ def draw_model(
         "shape": name,
         "profile": profile.name,
         "path": path.description,
-        "notices": [one for one in (path.why_not, notice) if one],
+        "notices": [one for one in (path.rehearsal, path.why_not, notice) if one],
         "weight_bytes": model.weight_bytes,
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "torch": torch.__version__,

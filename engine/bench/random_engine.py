@@ -7,9 +7,10 @@ from engine.draft.price_table import shipped_prices
 from engine.draft.prices import Prices
 from engine.draft.routed import Routing
 from engine.locate import Choice
+from engine.machine.device import choose_device
 from engine.model.config import config_of_shape
 from engine.model.memory import MemoryPlan, plan_serving
-from engine.open import choose_device, engine_of
+from engine.open import engine_of
 from engine.profile import Profile, kv_format_of, profile_folder
 from engine.routing import with_block
 from engine.settings.declared import Settings

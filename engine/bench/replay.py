@@ -152,7 +152,7 @@ class Replay:
             launch(0, 0)
             for index in range(1, num_rounds + 1):
                 rounds.launch_ahead()
-                if kind.foresees and index < num_rounds and rounds.number == 1:
+                if kind.foresees and index < num_rounds and rounds.num_under_way == 1:
                     at = index * kind.num_committed
                     known = self.truth[at - kind.num_committed + 1 : at + 1]
                     rounds.foresee(Foreseen(known, kind.draft(at)))

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.bench.drafts import time_drafts, tokens_for
-from engine.bench.launches import Kernels, watch_kernels
+from engine.bench.launches import Kernels, Place, watch_kernels
 from engine.bench.model import BenchModel, draw_model
 from engine.bench.replay import Replay, Replayed
 from engine.compute_path import choose_compute_path
 from engine.errors import RequestError
-from engine.model.config import config_of_shape
+from engine.model.config import ModelConfig, config_of_shape
 from engine.profile import Profile, kv_format_of
 from engine.records import PHASES
 from engine.settings.declared import Settings
+from engine.sizes import counted
 from engine.turn.verify import Verifier
 from engine.types import Progress
 from kernels.common.round import MAX_ROWS
@@ -58,8 +59,8 @@ class RoundTiming:
     ``host_share`` is the part of the round that is not its phase ``verify``: a replayed draft is no
     work of the GPU, so it waits. Rounds are foreseen, as those of a copy are: the next one is got
     ready while one runs. ``unforeseen_share`` is the same part where none is. ``gap_share`` is that
-    of the GPU's time in which no kernel runs. All are None on a CPU, the last and ``launches`` also
-    where the driver lets nobody look.
+    of the GPU's time in which no kernel runs. All are None on a CPU, the last, ``launches`` and
+    ``kernels`` also where the driver lets nobody look.
     """
 
     rows: int
@@ -75,6 +76,8 @@ class RoundTiming:
     unforeseen_share: float | None
     gap_share: float | None
     phases: dict[str, PhaseTiming]
+    kernels: tuple[Place, ...] | None
+    """Where the GPU's time goes, by kernel and the one before it."""
 
 
 def bench_round(
@@ -101,7 +104,7 @@ def bench_round(
         settings: which kernels run.
 
     Raises:
-        RequestError: the shape or a number of rows is not to be had.
+        RequestError: the shape, a number of rows or the context is not to be had.
         MemoryPlanError: the model does not fit on the device.
         KernelError: a round chose other tokens than plain decode.
     """
@@ -110,6 +113,7 @@ def bench_round(
     num_rounds = NUM_WARM_UP + num_repetitions
     # one record of plain decode serves both tables
     num_decoded = max(max(rows) * num_rounds, tokens_for(num_repetitions))
+    expect_context(context_tokens, num_decoded, config)
     num_tokens = context_tokens + num_decoded
     path = choose_compute_path(settings, device)
     bench = draw_model(
@@ -124,7 +128,7 @@ def bench_round(
     replay.decode(verifier)
     timed: list[_Timed] = []
     for num_rows in rows:
-        progress(f"rounds of {num_rows} row{'s' * (num_rows > 1)}")
+        progress(f"rounds of {counted(num_rows, 'row')}")
         both = (
             _time_rows(replay, verifier, num_rows, num_repetitions, foresees=one)
             for one in (True, False)
@@ -132,7 +136,9 @@ def bench_round(
         timed.append(_Timed(*both))
     # behind all that is timed: a profiler leaves its traces
     progress("rounds that the MTP head drafts")
-    drafts = time_drafts(bench.model, verifier, context_tokens, replay.truth, num_repetitions)
+    drafts = time_drafts(
+        bench.model, verifier, context_tokens, replay.truth, num_repetitions, watches=True
+    )
     kernels = [_watch(replay, verifier, one, device) for one in rows]
     timings = [_timing(bench, replay, *one) for one in zip(rows, timed, kernels, strict=True)]
     return bench.facts | {
@@ -152,6 +158,21 @@ def expect_rows(rows: Sequence[int]) -> None:
     for num_rows in rows:
         if not 1 <= num_rows <= MAX_ROWS:
             raise RequestError(f"A round has 1 to {MAX_ROWS} rows, not {num_rows}.")
+
+
+def expect_context(context_tokens: int, num_decoded: int, config: ModelConfig) -> None:
+    """Refuse rounds behind a context that leaves them no positions.
+
+    Raises:
+        RequestError: the model has none for ``num_decoded`` tokens behind ``context_tokens``.
+    """
+    most = config.max_position_embeddings
+    if context_tokens + num_decoded > most:
+        raise RequestError(
+            f"The model has {most:,} positions; {context_tokens:,} tokens of context and rounds of "
+            f"{num_decoded:,} behind them take more.",
+            "Take a smaller --context, or fewer rounds.",
+        )
 
 
 def _time_rows(
@@ -202,6 +223,7 @@ def _timing(
         phases={
             name: _phase(name, ms[name], launches, num_bytes, bench.read_gb_s) for name in PHASES
         },
+        kernels=kernels.places if kernels is not None else None,
     )
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from engine.check.families import sizes_of
 from engine.errors import RequestError
 from engine.model.config import config_of_shape
+from engine.sizes import counted
 from engine.tune.tiles import read_table
+from kernels.common import gpu
 from kernels.common.family import Family
 from kernels.common.problem import Problem, Tile, Tunable
 
@@ -29,7 +29,7 @@ class Subject:
     def label(self) -> str:
         """What it is, for a person."""
         one = self.problem
-        rows = f"{one.rows} row{'s' * (one.rows > 1)}"
+        rows = counted(one.rows, "row")
         return " ".join(part for part in (one.name, one.format_name, rows) if part)
 
     @property
@@ -72,5 +72,5 @@ def _subject(family: Family, problem: Problem, device: str) -> Subject:
     tunable = next((one for one in family.tunables if one.op == problem.op), None)
     if tunable is None or device != "cuda":
         return Subject(family, problem, tunable, None)
-    rows = read_table(family.name, torch.cuda.get_device_capability())
+    rows = read_table(family.name, gpu.choices())
     return Subject(family, problem, tunable, tunable.find(rows, tunable.key(problem)))

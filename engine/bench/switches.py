@@ -54,6 +54,7 @@ SWITCHES = {
 
 _WHY_NOT = {
     "kernels": "weights are packed for it while they load",
+    "kernels.launches": "those of two GPUs are not mixed in a process",
     "kernels.prefill": "no round depends on it",
     "model": "it decides what is loaded",
     "sampling": "replayed rounds are greedy",

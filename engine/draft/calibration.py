@@ -9,7 +9,7 @@ beyond the committed ones, was not tested and teaches nothing.
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from engine.draft.ngrams import Ending
+from engine.draft.ngrams import Ending, num_common
 
 FORGETTING = 1 - 1 / 32
 """Weight of all earlier tests when another one comes: about 32 of them count."""
@@ -106,11 +106,10 @@ class Calibration:
             Tokens that were right.
         """
         places = self._chains[drafter]
-        for depth, (drafted, chosen) in enumerate(zip(token_ids, committed, strict=False)):
-            places[depth].note(hit=drafted == chosen)
-            if drafted != chosen:
-                return depth
-        return min(len(token_ids), len(committed))
+        right = num_common(token_ids, committed)
+        for depth in range(min(right + 1, len(token_ids), len(committed))):
+            places[depth].note(hit=depth < right)
+        return right
 
     def learn_lookup(self, endings: Sequence[Ending], committed: Sequence[int]) -> None:
         """Score what lookup found, the longest ending first, against what was committed."""

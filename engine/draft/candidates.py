@@ -3,6 +3,8 @@
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, repeat
+from operator import mul
 
 from engine.draft.calibration import LONGEST_ENDING
 from engine.draft.ngrams import Ending
@@ -71,8 +73,10 @@ class Candidates:
 
     def chain_length(self) -> int:
         """How many of the first tokens follow each other without a branch."""
-        branched = (row for row, parent in enumerate(self.parents) if row != parent)
-        return next(branched, len(self.parents))
+        for row, parent in enumerate(self.parents):
+            if row != parent:
+                return row
+        return len(self.parents)
 
 
 def grow(
@@ -92,7 +96,26 @@ def grow(
         ending_chances: by tokens in common, 0 to ``LONGEST_ENDING``.
         num_tokens: most tokens of the tree.
     """
+    if not chains and len(endings) == 1:
+        return _copy(endings[0], ending_chances, num_tokens)
     return _Growth(ending_chances).upto(tuple(chains), endings, num_tokens)
+
+
+def _copy(ending: Ending, ending_chances: Sequence[float], num_tokens: int) -> Candidates:
+    """What `grow` says of one ending alone, as in most rounds of a copy: a chain."""
+    token_ids = ending.continuation[:num_tokens]
+    known = [*ending_chances[ending.length :], *repeat(ending_chances[-1], len(token_ids))]
+    chances: list[float] = list(accumulate(known[: len(token_ids)], mul))
+    while chances and chances[-1] < LEAST_CHANCE:
+        chances.pop()
+    number = len(chances)
+    return Candidates(
+        token_ids=list(token_ids[:number]),
+        parents=list(range(number)),
+        depths=list(range(1, number + 1)),
+        chances=chances,
+        sources=[((), (ending,))] * number,
+    )
 
 
 class _Growth:
@@ -125,10 +148,10 @@ class _Growth:
         if chains:
             chains = tuple([one for one in chains if depth < len(one.token_ids)])
         if not chains and len(found) == 1:  # as below, for most tokens of most trees
-            if depth < len(found[0].continuation):
-                known = self._ending_chances[min(found[0].length + depth, LONGEST_ENDING)]
-                token_id = found[0].continuation[depth]
-                self._add(chance * known, token_id, row, (), found, depth + 1)
+            (one,) = found
+            if depth < len(one.continuation):
+                chance *= self._ending_chances[min(one.length + depth, LONGEST_ENDING)]
+                self._add(chance, one.continuation[depth], row, (), found, depth + 1)
             return
         sharing = _by_token(found, depth)
         chances = _shares(found, depth, sharing, self._ending_chances)

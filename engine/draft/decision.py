@@ -49,14 +49,14 @@ class Decision:
         endings: that it will find, as far as that can be guessed.
         found: what they come to.
         chosen: the best option beside them.
-        plain: what is proposed if no drafter runs.
+        plain: what is proposed where no drafter runs; None where one does.
     """
 
     known: Known
     endings: Sequence[Ending]
     found: Candidates
     chosen: Option
-    plain: Proposal
+    plain: Proposal | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,11 +96,13 @@ class Weighing:
             known: what holds whatever it finds.
             endings: that it found, the best first.
         """
-        market, found = known.market, grow((), endings, known.chances, known.most)
-        chosen = known.alone
+        market, found, chosen = known.market, NOTHING, known.alone
         if endings:
+            found = grow((), endings, known.chances, known.most)
             chosen = market.best(known.options, found, branches=self.branches)
-        plain = market.cut(found, 0, with_block=False, spent_ms=0.0)
+        plain = None
+        if not chosen.drafter:
+            plain = market.cut(found, 0, with_block=False, spent_ms=0.0)
         return Decision(known, endings, found, chosen, plain)
 
     def resting(self, known: Known, chosen: Option) -> dict[str, list[Option]]:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from engine.records import DraftShape
 from kernels.common.tree import TreePlan, depth_first, plan_chain, plan_tree
 
 
@@ -61,7 +62,7 @@ class Draft:
         return Draft(tuple([token_ids[row - 1] for row in order[1:]]), plan)
 
     @property
-    def shape(self) -> Literal["chain", "tree"]:
+    def shape(self) -> DraftShape:
         """``chain`` or ``tree``."""
         return "chain" if self.plan.is_chain else "tree"
 

@@ -130,6 +130,10 @@ def grow_tree(continuations: Sequence[tuple[int, ...]], num_tokens: int) -> Draf
 
     def branch(row: int, depth: int, chance: float, members: list[int]) -> None:
         nonlocal num_seen
+        if len(members) == 1:  # as below, for most tokens of most trees
+            heapq.heappush(waiting, (-chance, num_seen, row, depth, members))
+            num_seen += 1
+            return
         by_token: dict[int, list[int]] = {}
         for one in members:
             by_token.setdefault(continuations[one][depth], []).append(one)

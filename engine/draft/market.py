@@ -124,16 +124,17 @@ class Market:
             spent_ms: what both took.
         """
         expected = list(accumulate(found.chances, initial=1.0))
-        longest_chain = found.chain_length() + 1
+        longest_chain = found.chain_length()
         tree_ms = self._chain_ms
-        if longest_chain < len(expected):
+        if longest_chain < len(found):
             tree_ms = self._prices.verify_ms(
                 self._context_tokens, branches=True, hopeful=self._hopeful
             )
         offers = [
-            (rows - 1, expected[rows - 1], spent_ms + (chain if rows <= longest_chain else tree))
-            for rows, chain, tree in zip(ROW_CLASSES, self._chain_ms, tree_ms, strict=True)
-            if rows <= len(expected)
+            (at, expected[at], spent_ms + (chain if at <= longest_chain else tree))
+            for at, chain, tree in zip(
+                _CLASSES[len(expected)], self._chain_ms, tree_ms, strict=False
+            )
         ]
         num_tokens, tokens, ms = max(offers, key=lambda one: one[1] / one[2])
         return Proposal(

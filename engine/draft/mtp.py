@@ -54,8 +54,13 @@ class MtpRows:
         """Propose what follows ``token_id``, the token after the last row."""
         if self._last is None:
             return []
-        self._catch_up()
-        return self._mtp.draft(self._last, token_id, self._state, num_tokens)
+        rows, next_ids = torch.cat((*self._waiting, self._last)), (*self._following, token_id)
+        length = self._state.length
+        try:
+            return self._mtp.draft(rows, next_ids, self._state, num_tokens)
+        finally:
+            if self._state.length > length:  # a chain that fails leaves what was read
+                self._forget_waiting()
 
     def warm_up(self, row: torch.Tensor, contexts: Sequence[int]) -> None:
         """Let the head run once for each number of rows to catch up with, and each chain.

@@ -8,6 +8,7 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from operator import mul
 from statistics import median, median_low
 
 from engine.draft.curiosity import Curiosity
@@ -178,11 +179,13 @@ class _Factors:
 
     def prices(self, expected: Sequence[float]) -> list[float]:
         """Prices by class, never falling; where two disagree, one that was timed is right."""
-        prices = [ms * factor for ms, factor in zip(expected, self._factors, strict=True)]
+        prices = list(map(mul, expected, self._factors))
+        is_timed = [len(rounds) > DOUBT for rounds in self._recent]
         highest = math.inf
         for at in range(len(prices) - 1, -1, -1):
-            prices[at] = min(prices[at], highest)
-            if self.is_timed(at):
+            if prices[at] > highest:
+                prices[at] = highest
+            elif is_timed[at]:
                 highest = prices[at]
         return list(accumulate(prices, max))
 

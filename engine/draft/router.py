@@ -68,7 +68,7 @@ class Router:
         self._prepared = ready = self._weighing.decide(most, context_tokens, endings)
         resting = self._weighing.resting(ready.known, ready.chosen)
         is_due = any(self._calibration.probes[name].is_due for name in resting)
-        return None if ready.chosen.drafter or is_due else ready.plain
+        return None if is_due else ready.plain
 
     def propose(
         self,
@@ -101,7 +101,7 @@ class Router:
         names = frozenset(one.drafter for one in tried)
         spent = {one.drafter: one.ms for one in (chosen, *tried)}
         self._said.append(Said(chains, endings, names, known.usual or known.market, spent))
-        if not chains:
+        if ready.plain is not None and not tried:
             self._pay(known, ready.plain)
             return ready.plain
         if self._weighing.branches:
@@ -140,7 +140,7 @@ class Router:
         for name in resting:
             self._calibration.probes[name].rests()
         is_due = any(self._calibration.probes[name].is_due for name in resting)
-        if ready.chosen.drafter or ready.plain.token_ids:
+        if ready.plain is None or ready.plain.token_ids:
             return False
         self._pay(ready.known, ready.plain)
         return self.expects_no_copy and not is_due

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from engine.machine.gpu import read_gpu
+from kernels.common import gpu
 
 
 def machine_facts(device: str) -> dict[str, Any]:
@@ -21,6 +22,7 @@ def machine_facts(device: str) -> dict[str, Any]:
         "device": device,
         "gpu": None,
         "capability": None,
+        "launches": None,
         "driver": None,
         "cuda": None,
         "cpu": platform.machine(),
@@ -31,12 +33,13 @@ def machine_facts(device: str) -> dict[str, Any]:
         "python": sys.version.split()[0],
     }
     if device == "cuda":
-        major, minor = torch.cuda.get_device_capability()
-        gpu = read_gpu()
+        major, minor = gpu.chip()
+        told, other = read_gpu(), gpu.rehearsed()
         facts |= {
             "gpu": torch.cuda.get_device_name(),
             "capability": f"{major}.{minor}",
-            "driver": gpu.driver if gpu else None,
+            "launches": other.name if other else None,
+            "driver": told.driver if told else None,
             "cuda": torch.version.cuda,
         }
     return facts

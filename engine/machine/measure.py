@@ -13,6 +13,7 @@ from functools import cache
 import torch
 
 from engine.machine.facts import now
+from engine.machine.free_memory import available_bytes
 from kernels.common.timing import Timing, time_calls
 
 CUDA_READ_BYTES = 4 << 30
@@ -77,13 +78,16 @@ def _cuda_read_gb_s() -> float:
     return rate
 
 
+def cuda_read_bytes() -> int:
+    """Bytes of a pass over a GPU's memory: less where little can be had."""
+    return min(CUDA_READ_BYTES, available_bytes("cuda") // 4)
+
+
 def _time_cuda_reads() -> float:
     from kernels.common.stream import ELEMENTS_PER_PROGRAM, read_all
 
-    free_bytes, _ = torch.cuda.mem_get_info()
-    element_bytes = torch.int32.itemsize
-    program_bytes = ELEMENTS_PER_PROGRAM * element_bytes
-    num_programs = min(CUDA_READ_BYTES, free_bytes // 4) // program_bytes
+    program_bytes = ELEMENTS_PER_PROGRAM * torch.int32.itemsize
+    num_programs = cuda_read_bytes() // program_bytes
     x = torch.ones(num_programs * ELEMENTS_PER_PROGRAM, dtype=torch.int32, device="cuda")
     sums = torch.empty(num_programs, dtype=torch.int32, device="cuda")
     timing = time_calls([lambda: read_all(x, sums)], "cuda", repetitions=NUM_PASSES)

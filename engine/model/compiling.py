@@ -60,11 +60,11 @@ def _variants_of(
     weight = part.weight
     size = (num_outputs(weight), padded_inputs(weight), format_name(weight))
     for rows in row_counts:
+        tiles, is_pair = part.tiles_for(rows), part.gates(rows)
         # the heads' rows, and those of some others, come as they are
-        takes = not writes_logits and takes_operands(weight, part.tiles, rows)
-        pair = part.pair_tiles if part.gates(rows) else None  # gate and up are not multiplied apart
-        tiles, epilogue = (part.tiles, STORE) if pair is None else (pair, SILU_PAIR)
+        takes = not writes_logits and takes_operands(weight, tiles, rows)
+        epilogue = SILU_PAIR if is_pair else STORE
         for prepared in (False, True) if takes else (False,):
             for count, tile in tiles.launches(rows):
-                problem = SkinnyProblem(*size, rows=count, paired=pair is not None)
+                problem = SkinnyProblem(*size, rows=count, paired=is_pair)
                 yield Variant(tile, problem, epilogue, writes_logits, part.overlap, prepared)

@@ -14,11 +14,12 @@ from engine.errors import RequestError
 from engine.model.attention import Angles, attend
 from engine.model.config import CHUNK_TOKENS, ModelConfig
 from engine.model.delta import advance
-from engine.model.footprint import count_parameters
+from engine.model.footprint import count_parameters, wide_head_bytes
 from engine.model.generation import Generation
 from engine.model.layers import Mixers, run_layers
-from engine.model.matrix import logits_of
+from engine.model.matrix import Matrix, expanded, logits_of
 from engine.model.mtp import Mtp
+from engine.model.packed import Packed
 from engine.model.rope import RopeTable
 from engine.model.state import State
 from engine.model.taps import Taps
@@ -51,9 +52,10 @@ class Model:
         self._rope = RopeTable(config, self.device)
         self.taps: Taps | None = None
         self.kv_scales: KvScales | None = None
+        self._head = _scored_with(weights.head, config)
         self.mtp: Mtp | None = None
         if weights.mtp is not None:
-            self.mtp = Mtp(config, weights.mtp, weights.embedding, weights.head, self._rope)
+            self.mtp = Mtp(config, weights.mtp, weights.embedding, self._head, self._rope)
 
     @property
     def num_parameters(self) -> int:
@@ -89,6 +91,10 @@ class Model:
         self._rope.angles(0, max_tokens)
         return State(self.config, max_tokens, self.device, self.kv_scales)
 
+    def reads_chunks_of(self, num_tokens: int) -> bool:
+        """Whether `prefill` may cut a prompt into chunks of so many tokens."""
+        return 0 < num_tokens <= self.chunk_tokens and num_tokens % CHUNK_TOKENS == 0
+
     @torch.inference_mode()
     def prefill(
         self, ids: Sequence[int], state: State, *, chunk_tokens: int | None = None
@@ -111,7 +117,7 @@ class Model:
             Products over a chunk's rows, the delta rule in chunks of 64.
         """
         chunk_tokens = self.chunk_tokens if chunk_tokens is None else chunk_tokens
-        if not 0 < chunk_tokens <= self.chunk_tokens or chunk_tokens % CHUNK_TOKENS:
+        if not self.reads_chunks_of(chunk_tokens):
             raise ValueError(
                 f"prefill: chunk_tokens is {chunk_tokens}, not a multiple of 64 up to "
                 f"{self.chunk_tokens}"
@@ -174,7 +180,7 @@ class Model:
         Returns:
             fp32 [T, V], not rounded to BF16. Ids beyond the tokenizer's last have scores too.
         """
-        return logits_of(hidden, self.weights.head, out)
+        return logits_of(hidden, self._head, out)
 
     def _forward(self, ids: Sequence[int], state: State, *, decode: bool) -> torch.Tensor:
         """Run all layers over tokens that follow the state's; advances it."""
@@ -203,3 +209,13 @@ class Model:
                     f"Token {one} is outside the model's vocabulary of {self.config.vocab_size}.",
                     "The tokenizer belongs to another model.",
                 )
+
+
+def _scored_with(head: Matrix, config: ModelConfig) -> Matrix:
+    """The head as scores read it: a small one in fp32, whose widening costs more than its product.
+
+    fp32 holds the same numbers, and `logits_reference` multiplies in fp32 whatever it is given.
+    """
+    if isinstance(head, Packed) or not wide_head_bytes(config):
+        return head
+    return expanded(head).float()

@@ -22,6 +22,9 @@ KV_BYTES: dict[KvFormat, int] = {"bf16": 2, "fp8": 1}
 NUM_DRAFT_IDS = 32_768
 """Ids that drafts may have: 0.17 GB of the 27B's 1.27 GB e4m3 head (`engine.model.draft_head`)."""
 
+MOST_WIDE_HEAD_BYTES = 64 << 20
+"""A head that takes no more in fp32 is held so by the reference; the 27B's would take 5 GB."""
+
 
 def count_parameters(config: ModelConfig, *, with_mtp: bool = True) -> int:
     """Parameters of the trunk, the head and, unless left out, the MTP layer."""
@@ -97,6 +100,12 @@ def draft_head_bytes(config: ModelConfig, head: WeightFormat) -> int:
         return 0
     spec = TensorSpec((num_rows, config.hidden_size), "head", matrix=True)
     return packed_bytes(spec, head) + 4 * num_rows
+
+
+def wide_head_bytes(config: ModelConfig) -> int:
+    """Bytes of a small head in fp32, which the reference scores with; 0 of a large one."""
+    num_bytes = 4 * config.vocab_size * config.hidden_size
+    return num_bytes if num_bytes <= MOST_WIDE_HEAD_BYTES else 0
 
 
 def tied_head_bytes(config: ModelConfig) -> int:

@@ -13,7 +13,7 @@ from engine.model.draft_state import DraftState
 from engine.model.graphs import GraphCache
 from engine.model.matrix import logits_of, product, products
 from engine.model.mlp import feed_forward
-from engine.model.mtp import Mtp
+from engine.model.mtp import Mtp, expect_as_many
 from engine.model.norms import add_rms_norm, rms_norm
 from engine.model.rope import RopeTable
 from engine.model.weights import MtpWeights
@@ -34,7 +34,8 @@ class KernelMtp(Mtp):
     """The MTP head of a model whose layers run by kernels; see ``Mtp``.
 
     Rows and their tokens are copied to fixed places, so that a captured graph serves every call of
-    a size. Proposals change speed only, so nothing here needs the bits of another row count.
+    a size: to the last place the row that a chain begins with, right before it those to append.
+    Proposals change speed only, so nothing here needs the bits of another row count.
 
     Args:
         config: the model's numbers.
@@ -62,12 +63,14 @@ class KernelMtp(Mtp):
         self._id_map = head.id_map
         self._overlap = overlap
         self._graphs = graphs
-        self._rows = torch.empty(
-            (MAX_ROWS, config.hidden_size), dtype=torch.bfloat16, device=device
+        self._rows = torch.zeros(
+            (MAX_ROWS + 1, config.hidden_size), dtype=torch.bfloat16, device=device
         )
-        self._table = StagedTable(MAX_ROWS + MAX_STEPS, device)
-        self._ids = self._table.values[:MAX_ROWS]
-        self._starts = self._table.values[MAX_ROWS:]
+        # the rows' tokens, where those to append begin, where each step of a chain stands
+        self._table = StagedTable(MAX_ROWS + 1 + 1 + MAX_STEPS, device)
+        self._ids = self._table.values[: MAX_ROWS + 1]
+        self._fill_start = self._table.values[MAX_ROWS + 1 : MAX_ROWS + 2]
+        self._starts = self._table.values[MAX_ROWS + 2 :]
         self._proposed = torch.zeros(MAX_STEPS, dtype=torch.int32, device=device)
         self._scratch = HeadScratch(1, config.vocab_size, device)
         self._chain = StagedTree(device)
@@ -75,26 +78,31 @@ class KernelMtp(Mtp):
     @torch.inference_mode()
     def fill(self, hidden: torch.Tensor, next_ids: Sequence[int], state: DraftState) -> None:
         """Append committed rows; see ``Mtp.fill``."""
-        if hidden.shape[0] != len(next_ids):
-            raise ValueError(f"fill: {hidden.shape[0]} hidden states and {len(next_ids)} tokens")
+        expect_as_many(hidden, next_ids)
         state.kv.expect_room(state.length + len(next_ids))
         for first in range(0, len(next_ids), MAX_ROWS):
             piece = slice(first, first + MAX_ROWS)
             num_rows = len(next_ids[piece])
-            self._load(hidden[piece], next_ids[piece], state.length)
-            launch = partial(self._fill, num_rows, state)
-            self._run(state, ("fill", num_rows), launch, lasts=True)
-            state.length += num_rows
+            self._load(hidden[piece], next_ids[piece], num_rows, state.length)
+            self._append(num_rows, state)
 
     @torch.inference_mode()
     def draft(
-        self, hidden: torch.Tensor, token_id: int, state: DraftState, num_tokens: int
+        self, hidden: torch.Tensor, next_ids: Sequence[int], state: DraftState, num_tokens: int
     ) -> list[int]:
-        """Propose the tokens after ``token_id``; see ``Mtp.draft``."""
-        end = state.length + num_tokens
-        state.kv.expect_room(end)
-        self._load(hidden, (token_id,), state.length)
-        shape = (num_tokens, context_class(end))
+        """Append rows and propose what follows; see ``Mtp.draft``.
+
+        All is brought to the device before anything is launched: it waits for the host once.
+        """
+        expect_as_many(hidden, next_ids)
+        state.kv.expect_room(state.length + len(next_ids) - 1 + num_tokens)
+        first = max(len(next_ids) - 1 - MAX_ROWS, 0)
+        self.fill(hidden[:first], next_ids[:first], state)
+        num_rows = len(next_ids) - 1 - first
+        self._load(hidden[first:], next_ids[first:], num_rows, state.length)
+        if num_rows:
+            self._append(num_rows, state)
+        shape = (num_tokens, context_class(state.length + num_tokens))
         self._run(state, ("draft", *shape), partial(self._propose, *shape, state))
         # one copy, which waits for the chain
         proposed: list[int] = cast("Any", self._proposed[:num_tokens]).tolist()
@@ -106,7 +114,7 @@ class KernelMtp(Mtp):
     ) -> None:
         """Propose once for a shape, and keep its graph; see ``Mtp.prepare``."""
         state.kv.expect_room(state.length + num_tokens)
-        self._load(hidden, (0,), state.length)
+        self._load(hidden, (0,), 0, state.length)
         shape = (num_tokens, max_context)
         self._run(state, ("draft", *shape), partial(self._propose, *shape, state), lasts=True)
 
@@ -122,21 +130,29 @@ class KernelMtp(Mtp):
         self._graphs.serve((*state.addresses, self._rope.address))
         self._graphs.run(key, launch, "a call of the MTP head", lasts=lasts)
 
-    def _load(self, rows: torch.Tensor, ids: Sequence[int], start: int) -> None:
+    def _load(self, rows: torch.Tensor, ids: Sequence[int], num_appended: int, start: int) -> None:
         """Bring rows, their tokens and the place of each step to where launches read them."""
-        self._rows[: len(ids)] = rows
-        no_ids = (0,) * (MAX_ROWS - len(ids))
-        self._table.load((*ids, *no_ids, *range(start, start + MAX_STEPS)))
+        first, end = MAX_ROWS - num_appended, MAX_ROWS - num_appended + len(ids)
+        self._rows[first:end] = rows
+        before, behind = (0,) * first, (0,) * (MAX_ROWS + 1 - end)
+        chain = start + num_appended
+        self._table.load((*before, *ids, *behind, start, *range(chain, chain + MAX_STEPS)))
+
+    def _append(self, num_rows: int, state: DraftState) -> None:
+        launch = partial(self._fill, num_rows, state)
+        self._run(state, ("fill", num_rows), launch, lasts=True)
+        state.length += num_rows
 
     def _fill(self, num_rows: int, state: DraftState) -> None:
         """Write keys and values of rows; nothing else of them is needed."""
-        normed = self._normed(self._input(self._rows[:num_rows], self._ids[:num_rows]))
+        rows = slice(MAX_ROWS - num_rows, MAX_ROWS)
+        normed = self._normed(self._input(self._rows[rows], self._ids[rows]))
         no_heads = normed.new_empty((num_rows, 0))
-        self._prepare(normed, no_heads, self._starts[:1], state)
+        self._prepare(normed, no_heads, self._fill_start, state)
 
     def _propose(self, num_tokens: int, max_context: int, state: DraftState) -> None:
         """Chain proposals, each from the row and the token that the one before left."""
-        row, token = self._rows[:1], self._ids[:1]
+        row, token = self._rows[MAX_ROWS:], self._ids[MAX_ROWS:]
         for step in range(num_tokens):
             start = self._starts[step : step + 1]
             row = self._step(row, token, start, max_context, state)

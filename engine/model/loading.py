@@ -32,7 +32,6 @@ def load_model(
     cancel: threading.Event | None = None,
     expand: bool = True,
     packer: Packer | None = None,
-    context_tokens: int = 0,
 ) -> Model:
     """Open a folder and load its weights; arguments and errors as in `load_weights`.
 
@@ -43,7 +42,6 @@ def load_model(
         cancel: stops the load.
         expand: hold 8-bit and 4-bit matrices as the BF16 they stand for.
         packer: holds matrices as its GPU's kernels read them.
-        context_tokens: context that the memory plan leaves room for.
 
     Raises:
         CheckpointError: config or files are refused; nothing was allocated.
@@ -58,7 +56,6 @@ def load_model(
         cancel=cancel,
         expand=expand,
         packer=packer,
-        context_tokens=context_tokens,
     )
 
 
@@ -71,7 +68,6 @@ def load_weights(
     cancel: threading.Event | None = None,
     expand: bool = True,
     packer: Packer | None = None,
-    context_tokens: int = 0,
 ) -> Model:
     """Load the weights of a checkpoint that was opened.
 
@@ -84,7 +80,6 @@ def load_weights(
         expand: hold 8-bit and 4-bit matrices as the BF16 they stand for; False keeps codes and
             scales.
         packer: a fresh one; packs every matrix as it is stored, whatever ``expand`` says.
-        context_tokens: context that the memory plan leaves room for.
 
     Raises:
         CheckpointError: a file changed or does not read, or a weight is no finite number.
@@ -99,14 +94,7 @@ def load_weights(
         as fp32(1 / scale), which moves each weight by at most 2^-24 of itself.
     """
     config = checkpoint.config
-    plan = plan_memory(
-        checkpoint,
-        device,
-        expand=expand,
-        packed=packer is not None,
-        context_tokens=context_tokens,
-    )
-    plan.expect_fit()
+    plan_memory(checkpoint, device, expand=expand, packed=packer is not None).expect_fit()
     with WeightStream(checkpoint.num_bytes, torch.device(device), on_progress, cancel) as stream:
         tensors = _load_tensors(checkpoint, stream, expand=expand, packer=packer)
     weights = assemble(config, tensors)

@@ -2,13 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, cast
-
-import torch
 
 from engine.errors import MemoryPlanError
 from engine.graph_classes import GraphClasses
+from engine.machine.free_memory import available_bytes
 from engine.model.checkpoint import Checkpoint
 from engine.model.config import ModelConfig
 from engine.model.footprint import (
@@ -24,9 +21,6 @@ from engine.model.staging import STAGING_BYTES
 from engine.model.tensors import keeps_fp32
 from engine.sizes import size_text
 from engine.types import KvFormat
-
-CGROUP = Path("/sys/fs/cgroup")
-
 
 MOST_SNAPSHOT_BYTES, MOST_SNAPSHOTS = 4 << 30, 64
 """Where nobody says how much, points to come back to get a quarter of what is left, and at most so
@@ -262,38 +256,3 @@ def _reordered_bytes(checkpoint: Checkpoint) -> int:
     """Codes of the largest 4-bit matrix: while it is packed they may stand in both orders."""
     every = checkpoint.weights.values()
     return max((one.weight.num_bytes for one in every if one.format == "nvfp4"), default=0)
-
-
-def available_bytes(device: str) -> int:
-    """Bytes that can be had on a device, within this process's control group."""
-    if device == "cpu":
-        return _host_bytes()
-    properties = cast("Any", torch.cuda).get_device_properties(device)
-    if properties.is_integrated:
-        # one memory for both: the driver counts reclaimable page cache as used, the kernel not
-        return _host_bytes()
-    return torch.cuda.mem_get_info(device)[0]
-
-
-def _host_bytes() -> int:
-    return min(_meminfo_bytes(), _control_group_bytes())
-
-
-def _meminfo_bytes() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return 1 << 62
-
-
-def _control_group_bytes() -> int:
-    """What the control group still allows; unlimited where there is none."""
-    try:
-        limit = (CGROUP / "memory.max").read_text().strip()
-        used = (CGROUP / "memory.current").read_text().strip()
-        return (1 << 62) if limit == "max" else max(0, int(limit) - int(used))
-    except (OSError, ValueError):
-        return 1 << 62

@@ -48,6 +48,18 @@ def joined(
     return product(torch.cat((left, right), -1), weights.fc)
 
 
+def expect_as_many(hidden: torch.Tensor, next_ids: Sequence[int]) -> None:
+    """Refuse rows for the head that do not each have the token behind them.
+
+    Raises:
+        ValueError: there are more hidden states than tokens, or fewer.
+    """
+    if hidden.shape[0] != len(next_ids):
+        raise ValueError(
+            f"the MTP head has {hidden.shape[0]} hidden states and {len(next_ids)} tokens"
+        )
+
+
 class Mtp:
     """The MTP head of one model; shares embedding and output head with the trunk."""
 
@@ -87,8 +99,7 @@ class Mtp:
         Raises:
             ValueError: there are more hidden states than tokens, or fewer.
         """
-        if hidden.shape[0] != len(next_ids):
-            raise ValueError(f"fill: {hidden.shape[0]} hidden states and {len(next_ids)} tokens")
+        expect_as_many(hidden, next_ids)
         if not next_ids:
             return
         ids = torch.tensor(next_ids, device=self._embedding.device)
@@ -101,25 +112,34 @@ class Mtp:
 
     @torch.inference_mode()
     def draft(
-        self, hidden: torch.Tensor, token_id: int, state: DraftState, num_tokens: int
+        self, hidden: torch.Tensor, next_ids: Sequence[int], state: DraftState, num_tokens: int
     ) -> list[int]:
-        """Propose the tokens after ``token_id``, greedily, each from the one before.
+        """Append committed rows but for the last, and propose what follows the last.
+
+        Proposals are greedy, each from the one before.
 
         Args:
-            hidden: bf16 [1, D], the trunk's hidden state of the position before ``token_id``.
-            token_id: the newest committed token.
-            state: holds the rows before that position; its length is the same afterwards.
+            hidden: bf16 [T, D], the trunk's hidden states after its final norm, of the positions
+                from ``state.length`` on, T >= 1.
+            next_ids: T tokens, each the one that follows its hidden state's position; the last is
+                the newest committed token.
+            state: appended to, T - 1 rows.
             num_tokens: how many to propose.
 
         Returns:
             ``num_tokens`` proposals; the lowest id wins a tie.
+
+        Raises:
+            ValueError: there are more hidden states than tokens, or fewer.
         """
+        self.fill(hidden[:-1], next_ids[:-1], state)
         committed = state.length
+        row, token_id = hidden[-1:], next_ids[-1]
         proposals: list[int] = []
         try:
             for _ in range(num_tokens):
-                hidden = self._row(hidden, token_id, state)
-                token_id = int(logits_of(hidden, self._head).argmax())
+                row = self._row(row, token_id, state)
+                token_id = int(logits_of(row, self._head).argmax())
                 proposals.append(token_id)
         finally:
             state.length = committed

@@ -10,6 +10,7 @@ import torch
 
 from engine.tune.tiles import read_table
 from kernels import norm
+from kernels.common import gpu
 from kernels.common.operands import Operands
 from kernels.norm.tile import NormTile, lookup
 
@@ -65,5 +66,4 @@ def _tile(op: str, x: torch.Tensor) -> NormTile | None:
 
 @cache
 def _tile_on(op: str, width: int, device_index: int) -> NormTile | None:
-    capability = torch.cuda.get_device_capability(device_index)
-    return lookup(read_table("norm", capability), op, width)
+    return lookup(read_table("norm", gpu.choices(device_index)), op, width)

@@ -11,6 +11,8 @@ from typing import Literal
 
 import torch
 
+from kernels.common import gpu
+from kernels.common.chips import measured_like
 from kernels.common.operands import Operands
 from kernels.common.round import MAX_ROWS
 from kernels.linear import middle_tile, prefill_fp8
@@ -22,7 +24,6 @@ from kernels.linear.prefill_fp8 import fp8_prefill_linear
 from kernels.linear.reference import dequantise
 from kernels.linear.skinny import operands_for, order_of, skinny_linear
 from kernels.linear.tile import SkinnyTiles
-from kernels.linear.tile_choice import PAIRED_TO
 from kernels.linear.weight import (
     Nvfp4Weight,
     Weight,
@@ -50,12 +51,12 @@ class Way:
 
 def crossovers_of(capability: tuple[int, int]) -> Crossovers:
     """The measured crossovers of a GPU family (``kernels.linear.middle_tile``)."""
-    return Crossovers(*middle_tile.MIDDLE_ROWS[middle_tile.family(capability)])
+    return Crossovers(*middle_tile.MIDDLE_ROWS[measured_like(capability)])
 
 
 def fp8_rows_from(capability: tuple[int, int], format_name: str) -> int | None:
     """Rows from which FP8 operands pay on a GPU family, for weights of a format; None is never."""
-    return prefill_fp8.ROWS_FROM[middle_tile.family(capability)].get(format_name)
+    return prefill_fp8.ROWS_FROM[measured_like(capability)].get(format_name)
 
 
 @cache
@@ -114,6 +115,7 @@ class Packed:
         fp8_from: rows from which prompts are multiplied by FP8 operands; None is never.
         overlap: launch the skinny kernel before its predecessor ends; changes no bit.
         pair_tiles: for gate over up, to end in silu(gate) * up; None multiplies them apart.
+        paired_to: rows up to which they do.
     """
 
     weight: Weight
@@ -122,11 +124,17 @@ class Packed:
     workspace: Workspace
     overlap: bool = False
     pair_tiles: SkinnyTiles | None = None
+    paired_to: int = 0
     fp8_from: int | None = None
 
     def operands_for(self, num_rows: int) -> Operands | None:
         """Places to write rows as operands too, where so many are multiplied faster for it."""
-        return operands_for(self.weight, self.tiles, num_rows)
+        return operands_for(self.weight, self.tiles_for(num_rows), num_rows)
+
+    def tiles_for(self, num_rows: int) -> SkinnyTiles:
+        """The launch choices that so many rows go by: those of a pair where they are `gated`."""
+        pair = self.pair_tiles
+        return pair if pair is not None and self.gates(num_rows) else self.tiles
 
     def product(self, x: torch.Tensor, operands: Operands | None = None) -> torch.Tensor:
         """Multiply rows: bf16 [T, K] -> bf16 [T, N], the kernel as `way_of` says.
@@ -162,7 +170,7 @@ class Packed:
 
     def gates(self, num_rows: int) -> bool:
         """Say whether gate and up of so many rows end in one output."""
-        return self.pair_tiles is not None and num_rows <= PAIRED_TO
+        return self.pair_tiles is not None and num_rows <= self.paired_to
 
     def gated(
         self,
@@ -227,5 +235,5 @@ def _middle_tile(weight: Weight, x: torch.Tensor) -> MiddleTile | None:
 
 @cache
 def _middle_tile_of(name: str, N: int, num_steps: int, num_rows: int, device: int) -> MiddleTile:
-    family = middle_tile.family(torch.cuda.get_device_capability(device))
-    return middle_tile.default(name, N, num_steps, num_rows, family)
+    measured = measured_like(gpu.choices(device))
+    return middle_tile.default(name, N, num_steps, num_rows, measured)

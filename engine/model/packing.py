@@ -6,7 +6,7 @@ already. So loading holds one copy of the weights, and a second one of the group
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -24,8 +24,8 @@ from kernels.linear.pack import (
     pack_nvfp4,
 )
 from kernels.linear.skinny import wants_spread
-from kernels.linear.tile import SkinnyTiles
-from kernels.linear.tile_choice import PAIRED_FORMAT, defaults, lookup
+from kernels.linear.tile import ROW_CLASSES, SkinnyTiles
+from kernels.linear.tile_choice import PAIRED_FORMAT, defaults, lookup, paired_to
 from kernels.linear.weight import (
     Weight,
     format_name,
@@ -48,13 +48,14 @@ class Launching:
     """For which GPU weights are packed, and how its kernels are launched.
 
     Attributes:
-        capability: compute capability, (major, minor).
+        capability: compute capability whose choices the GPU makes, (major, minor).
         rows: of the tile tables, the first of a key serves.
         overlap: programmatic dependent launch.
         graphs: captured graphs in the place of single launches.
         commit_in_verify: accepted rows are folded into the state while the next round loads it.
         fp8_prefill: prompts are multiplied by FP8 operands, where rows and format make it pay.
         paired: let gate over up of `PAIRED_FORMAT` end in one output, which changes no bit.
+        chip: compute capability of the GPU that is there; None is that of `capability`.
     """
 
     capability: tuple[int, int]
@@ -64,6 +65,7 @@ class Launching:
     commit_in_verify: bool = True
     fp8_prefill: bool = False
     paired: bool = True
+    chip: tuple[int, int] | None = None
 
 
 class Packer:
@@ -98,7 +100,8 @@ class Packer:
         Raises:
             ValueError: codes or scales are no numbers, or no launch fits; the message says which.
         """
-        self._waiting[name] = pack(matrix, spread=wants_spread(self._launching.capability))
+        chip = self._launching.chip or self._launching.capability
+        self._waiting[name] = pack(matrix, spread=wants_spread(chip))
         group = group_of(name)
         if all(one in self._waiting for one in group):
             self._join(group, [self._waiting.pop(one) for one in group])
@@ -168,6 +171,7 @@ class Packer:
             workspace=self._workspace,
             overlap=self._launching.overlap,
             pair_tiles=self._tiles(weight, paired=True) if is_pair else None,
+            paired_to=paired_to(self._launching.capability) if is_pair else 0,
             fp8_from=self._fp8_from(weight),
         )
 
@@ -182,7 +186,20 @@ class Packer:
         if found is None:
             self._defaults.append(shape)
             found = defaults(N, Kp, name, self._launching.capability, paired=paired)
-        return found
+        return self._with_wide_pairs(found, shape, N, Kp, name) if paired else found
+
+    def _with_wide_pairs(
+        self, found: SkinnyTiles, shape: str, N: int, Kp: int, name: str
+    ) -> SkinnyTiles:
+        """Take defaults of 17 rows and more of a pair where a table is older than such launches."""
+        capability = self._launching.capability
+        if paired_to(capability) <= ROW_CLASSES[1] or (found.upto_24 and found.upto_32):
+            return found
+        self._defaults.append(f"{shape} of 17 rows and more")
+        own = defaults(N, Kp, name, capability, paired=True)
+        return replace(
+            found, upto_24=found.upto_24 or own.upto_24, upto_32=found.upto_32 or own.upto_32
+        )
 
     def _fp8_from(self, weight: Weight) -> int | None:
         if not self._launching.fp8_prefill:

@@ -4,11 +4,11 @@ A checkpoint may hold a pipe that never answers or a link to a device that never
 """
 
 import os
-import stat
 from pathlib import Path
 from typing import BinaryIO
 
 from engine.errors import CheckpointError
+from engine.own_file import NotPlainError, open_own
 
 AGAIN = "Download this file again."
 READABLE = "Give yourself the right to read it."
@@ -26,14 +26,13 @@ def open_plain(path: Path) -> BinaryIO:
         CheckpointError: it is a folder, a pipe, a device or a socket.
         OSError: it is missing or does not open.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
+    try:
+        return open_own(path)
+    except NotPlainError:
         raise CheckpointError(
             f"{path} is no plain file.",
             "Do not use this checkpoint: a download holds plain files alone.",
-        )
-    return os.fdopen(fd, "rb")
+        ) from None
 
 
 def read_bounded(path: Path, max_bytes: int) -> bytes:

@@ -28,8 +28,9 @@ from kernels.linear.weight import Bf16Weight
 from kernels.mixer.op import mixer_rows
 from kernels.mixer.tile import takes
 
-ARITHMETIC = "rows-2"
-"""How a round's layers compute beside their products; a change of any bit gets a new number."""
+ARITHMETIC = "rows-3"
+"""How layers of rounds and of chunks compute beside their products; a change of any bit gets a new
+number."""
 
 
 class RowsShape(NamedTuple):

@@ -16,6 +16,7 @@ from engine.model.footprint import (
     record_bytes,
     state_bytes,
     tail_bytes,
+    wide_head_bytes,
     workspace_bytes,
 )
 from engine.model.kernel_mtp import MAX_STEPS
@@ -27,6 +28,8 @@ from kernels.common.logit_rows import num_chunks, num_groups
 from kernels.common.operands import PART
 from kernels.common.round import MAX_ROWS
 from kernels.common.tree import TREE_SIZE
+from kernels.delta.prefill_tile import PREPARED_BYTES
+from kernels.delta.reference import CHUNK
 from kernels.sample.accept import MAX_STOP_IDS, RESULT_SIZE
 
 GRAPH_LAYER_BYTES = 40 << 10
@@ -34,7 +37,8 @@ GRAPH_LAYER_BYTES = 40 << 10
 the 27B's 64 on an H200."""
 
 LIBRARY_BYTES = 96 << 20
-"""Code of the kernels and workspaces of the libraries on a GPU, about."""
+"""Code of the kernels and workspaces of the libraries on a GPU, about; among it are 2 MB where
+blocks of a product meet."""
 
 
 def kept_bytes(
@@ -69,6 +73,8 @@ def kept_bytes(
             kept["context"] += 2 * 2 * config.kv_dim * max_tokens
         if with_mtp:
             kept["drafts"] = _draft_bytes(config)
+    else:
+        kept["wide head"] = wide_head_bytes(config)
     return kept
 
 
@@ -154,8 +160,8 @@ def _choice_bytes(config: ModelConfig) -> int:
 def _draft_bytes(config: ModelConfig) -> int:
     """What a chain of proposals reads and writes at fixed addresses."""
     vocab = config.vocab_size
-    rows = 2 * MAX_ROWS * config.hidden_size
-    tables = 2 * 4 * (MAX_ROWS + MAX_STEPS + TREE_SIZE)
+    rows = 2 * (MAX_ROWS + 1) * config.hidden_size
+    tables = 2 * 4 * (MAX_ROWS + 2 + MAX_STEPS + TREE_SIZE)
     scratch = 8 * num_groups(vocab) + 4 * num_chunks(vocab)
     return rows + tables + 4 * MAX_STEPS + scratch
 
@@ -170,8 +176,7 @@ def _row_bytes(config: ModelConfig) -> int:
     stream = 2 * 4 * config.hidden_size
     fed = (2 * 3 + 4 * 2) * config.intermediate_size
     delta = (2 + 2 + 4) * config.conv_dim + (2 + 2 + 2) * config.value_dim
-    # of chunks of 64 rows: two bf16 matrices of 64 columns in two forms, and keys in two forms
-    chunked = 2 * 2 * 2 * 64 * config.num_value_heads + 2 * 2 * config.key_dim
+    chunked = -(-PREPARED_BYTES // CHUNK) * config.num_value_heads
     attended = 2 * 4 * config.query_dim + 4 * 2 * config.kv_dim
     return stream + max(fed, delta + chunked, attended)
 

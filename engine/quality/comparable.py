@@ -5,7 +5,7 @@ from typing import Any
 
 from engine.errors import RequestError
 from engine.locate import Choice
-from engine.open import choose_device
+from engine.machine.device import choose_device
 from engine.profile import kv_format_of
 from engine.settings.declared import KNOWN, Settings
 

@@ -3,14 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import disk_usage
-from typing import Any, cast
-
-import torch
 
 from engine.errors import MemoryPlanError, RequestError
+from engine.machine.free_memory import available_bytes, shares_memory
 from engine.model.config import ModelConfig
 from engine.model.footprint import weight_bytes
-from engine.model.memory import available_bytes
 from engine.model.staging import STAGING_BYTES
 from engine.model.tensors import TensorSpec, expected_tensors
 from engine.profile import Formats
@@ -98,7 +95,7 @@ def expect_room(plan: Plan, device: str, out: Path, num_written: int) -> None:
         RequestError: the disk has too little room.
     """
     mend = "Close other programs, or give fewer --tokens or a shorter --sequence."
-    shared = device == "cpu" or _is_integrated(device)
+    shared = device == "cpu" or shares_memory(device)
     wanted, free = plan.device + (plan.host if shared else 0), available_bytes(device)
     if wanted > free:
         raise MemoryPlanError(
@@ -119,11 +116,6 @@ def expect_room(plan: Plan, device: str, out: Path, num_written: int) -> None:
             f"{size_text(room)} free.",
             "Make room, or give a folder on another disk.",
         )
-
-
-def _is_integrated(device: str) -> bool:
-    """Whether GPU and host have one memory."""
-    return bool(cast("Any", torch.cuda).get_device_properties(device).is_integrated)
 
 
 def _is_projection(spec: TensorSpec) -> bool:

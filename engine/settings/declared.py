@@ -156,6 +156,12 @@ class KernelSettings:
         "where it was measured to pay, on Hopper",
         computes=True,
     )
+    launches: str = setting(
+        "auto",
+        "whose launch choices kernels make: auto this GPU's own; sm_121 those of a GB10, to "
+        "rehearse one on another GPU: the bits of rounds hold, times say nothing",
+        choices=("auto", "sm_121"),
+    )
     prefill: str = setting(
         "bf16",
         "what a prompt's chunks multiply: bf16 rows, or rows and 4-bit weights rounded to e4m3 for "

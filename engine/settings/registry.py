@@ -27,7 +27,6 @@ def setting(
     unit: str = "",
     choices: tuple[str, ...] = (),
     bounds: tuple[float, float] | None = None,
-    env: str = "",
     when: When = "start",
     computes: bool = False,
     check: Callable[[Any], object] | None = None,
@@ -40,13 +39,12 @@ def setting(
         unit: unit of a number.
         choices: the words that are allowed.
         bounds: inclusive limits of a number.
-        env: environment name when it is not ``QWEN38_SECTION_NAME``.
         when: whether a change takes effect at the next start, session or at once.
         computes: it says which weights are read or how the model computes over them, so that
             ``qwen38 quality`` can compare two values of it.
         check: raises `SettingsError` for a value that means nothing.
     """
-    about = {"help": help, "unit": unit, "choices": choices, "bounds": bounds, "env": env}
+    about = {"help": help, "unit": unit, "choices": choices, "bounds": bounds}
     about |= {"when": when, "computes": computes, "check": check}
     return field(default=default, metadata=about)
 
@@ -77,7 +75,11 @@ class Resolved:
 
 
 def declared_settings(root: type) -> dict[str, Setting]:
-    """Flatten the sections of ``root`` into settings by full name, ``section.name``."""
+    """Flatten the sections of ``root`` into settings by full name, ``section.name``.
+
+    Raises:
+        SettingsError: a field is not made by `setting`, or two have one name or one variable.
+    """
     found: dict[str, Setting] = {}
     variables: set[str] = set()
     for section, section_type in typing.get_type_hints(root).items():
@@ -96,7 +98,6 @@ def _flatten(section: str, declared: "Field[Any]", hint: object) -> Setting:
     if declared.default is MISSING or "help" not in about:
         raise SettingsError(f"The field '{section}.{declared.name}' is not made by setting().")
     name = f"{section}.{declared.name}"
-    env = about["env"] or PREFIX + name.replace(".", "_").upper()
     return Setting(
         name=name,
         type=hint,
@@ -105,7 +106,7 @@ def _flatten(section: str, declared: "Field[Any]", hint: object) -> Setting:
         unit=about["unit"],
         choices=about["choices"],
         bounds=about["bounds"],
-        env=env,
+        env=PREFIX + name.replace(".", "_").upper(),
         when=about["when"],
         computes=about["computes"],
         check=about["check"],

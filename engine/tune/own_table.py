@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from engine.errors import OutputError
+from engine.own_file import read_own
 
 MAX_BYTES = 1 << 20
 """A table of every shape there is has some 20 kB."""
@@ -30,15 +31,11 @@ def read_bytes(path: Path) -> bytes | None:
         DamagedTableError: it does not open, or is longer than any table.
     """
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+        return read_own(path, MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as problem:
         raise DamagedTableError(problem.strerror or "it does not open") from None
-    if len(raw) > MAX_BYTES:
-        raise DamagedTableError("it is longer than any table")
-    return raw
 
 
 def parse_entries(raw: bytes, kind: str) -> tuple[dict[str, Any], list[object]]:

@@ -17,14 +17,14 @@ from engine.bench.drafts import time_drafts, tokens_for
 from engine.bench.model import BenchModel, draw_model
 from engine.bench.replay import Replay, Replayed
 from engine.bench.round import expect_rows
-from engine.compute_path import ComputePath
+from engine.compute_path import ComputePath, choose_threads
 from engine.draft.price_table import PriceTable
 from engine.draft.prices import MAX_STEPS
 from engine.errors import RequestError
 from engine.machine.facts import machine_facts, now, read_clocks
 from engine.model.config import ModelConfig
-from engine.open import choose_threads
 from engine.profile import Profile
+from engine.rehearsal import expect_own_launches
 from engine.tune.user_prices import Served, prices_path, write_prices
 from engine.turn.verify import Verifier
 from engine.types import KvFormat, Progress
@@ -147,12 +147,15 @@ def measure_rounds(
         progress: called with a sentence for each step.
 
     Raises:
-        RequestError: a number of rows is not to be had, or contexts and rows do not climb.
+        RequestError: a number of rows is not to be had, contexts and rows do not climb, or another
+            GPU is rehearsed.
         MemoryPlanError: the model does not fit on the device.
         KernelError: a round chose other tokens than plain decode.
         OutputError: the table cannot be written.
     """
-    _expect_sound(asked)
+    expect_sound(asked)
+    if not dry_run:
+        expect_own_launches()
     if asked.device == "cuda" and not path.is_packed:
         raise RequestError(
             "There is nothing to price here: rounds run by the reference.", path.why_not
@@ -183,7 +186,12 @@ def measure_rounds(
     return Measured(table, facts, file, write_prices(file, measured, served, table))
 
 
-def _expect_sound(asked: Asked) -> None:
+def expect_sound(asked: Asked) -> None:
+    """Refuse rounds that there are not.
+
+    Raises:
+        RequestError: a number of rows or a context is not to be had, or they do not climb.
+    """
     expect_rows(asked.rows)
     for name, values in (("--rows", asked.rows), ("--context", asked.contexts)):
         if list(values) != sorted(set(values)):

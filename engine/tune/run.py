@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from engine.errors import RequestError
 from engine.machine.facts import machine_facts, now, read_clocks
 from engine.machine.measure import launch_time, read_bandwidth
+from engine.rehearsal import expect_own_launches
 from engine.tune.entries import Outcome, entries_of
 from engine.tune.own_table import DamagedTableError, read_bytes
 from engine.tune.sweep import EntrySweep, Timer
 from engine.tune.tiles import forget_tables, read_table
 from engine.tune.user_tiles import entry_of, parse_table, table_path, write_user_table
 from engine.types import Progress
+from kernels.common import gpu
 from kernels.common.family import Family
 from kernels.common.problem import ModelSizes, Row
 from kernels.common.timing import time_calls
@@ -37,7 +37,7 @@ class Place:
 
 def this_gpu(data_dir: Path) -> Place:
     """The GPU that torch runs on; there must be one."""
-    return Place("cuda", torch.cuda.get_device_capability(), data_dir)
+    return Place("cuda", gpu.choices(), data_dir)
 
 
 @dataclass(slots=True)
@@ -86,13 +86,15 @@ def tune(
         The outcomes. What was found is written also when the run is interrupted.
 
     Raises:
-        RequestError: no family has anything to tune.
+        RequestError: no family has anything to tune, or another GPU is rehearsed.
         RedKernelError: a tile that serves now is red.
         OutputError: a table cannot be written.
     """
     if not any(family.tunables for family in families):
         names = ", ".join(family.name for family in families)
         raise RequestError(f"There are no tiles to tune in {names}.", "Leave out --family.")
+    if not dry_run:
+        expect_own_launches()
     plan = _Plan(place, time.monotonic() + seconds, dry_run, progress, timer)
     tuning = Tuning()
     for family in families:

@@ -16,6 +16,7 @@ from engine.settings.load import load_settings
 from engine.tune.own_table import DamagedTableError, read_bytes
 from engine.tune.user_tiles import UserTable, parse_table, table_path
 from kernels import FAMILY_MODULES
+from kernels.common import gpu
 from kernels.common.family import load_families
 
 TABLES = {(9, 0): "sm_90", (12, 0): "sm_121", (12, 1): "sm_121"}
@@ -37,7 +38,7 @@ def read_table(family: str, capability: tuple[int, int]) -> tuple[dict[str, Any]
         family: folder of ``kernels``, e.g. "norm".
         capability: the GPU's compute capability, (major, minor).
     """
-    own = _user_tiles(family, capability).table
+    own = _own_tiles(family, capability).table
     return (own.rows if own else ()) + shipped_table(family, capability)
 
 
@@ -46,7 +47,7 @@ def tile_notice(capability: tuple[int, int]) -> str:
 
     Empty when measured tables that ship serve alone.
     """
-    own = [_user_tiles(family, capability) for family in FAMILY_MODULES]
+    own = [_own_tiles(family, capability) for family in FAMILY_MODULES]
     said = [one.notice for one in own if one.notice]
     if capability not in TABLES and any(one.table is None for one in own):
         major, minor = capability
@@ -67,7 +68,7 @@ def _is_guess(family: str, capability: tuple[int, int]) -> bool:
     told = [str(row.get("note", "")) for row in rows]
     return (
         bool(rows)
-        and not _user_tiles(family, capability).table
+        and not _own_tiles(family, capability).table
         and all("not measured" in one for one in told)
     )
 
@@ -87,6 +88,11 @@ def shipped_table(family: str, capability: tuple[int, int]) -> tuple[dict[str, A
     if not path.is_file():
         return ()
     return tuple(tomllib.loads(path.read_text(encoding="utf-8"))["tile"])
+
+
+def _own_tiles(family: str, capability: tuple[int, int]) -> _UserTiles:
+    """What the person's own table gives; none does while another GPU is rehearsed."""
+    return _UserTiles(None, "") if gpu.rehearsed() else _user_tiles(family, capability)
 
 
 @cache

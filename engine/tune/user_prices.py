@@ -26,6 +26,7 @@ from engine.tune.own_table import (
 )
 from engine.tune.tiles import TABLES
 from engine.types import KV_FORMATS, KvFormat
+from kernels.common import gpu
 from kernels.common.round import MAX_ROWS
 
 HEADER = "What 'qwen38 tune --family rounds' measured on this machine; delete the file to undo it."
@@ -99,10 +100,10 @@ def find_prices(served: Served, data_dir: Path | None) -> FoundPrices:
 
     Args:
         served: whose.
-        data_dir: folder of the sessions; None looks for no own table.
+        data_dir: folder of the sessions; None looks for no own table, nor does a rehearsal.
     """
     notice = ""
-    if data_dir is not None:
+    if data_dir is not None and not gpu.rehearsed():
         path = prices_path(data_dir, served.capability)
         try:
             own = [_as_table(one) for one in _entries(path, served) if _is_of(one, served)]
@@ -113,8 +114,8 @@ def find_prices(served: Served, data_dir: Path | None) -> FoundPrices:
             return FoundPrices(own[0], True, f"Rounds are priced by {path}: {own[0].source}.")
     if served.capability is None:
         return FoundPrices(None, notice=notice)
-    gpu = TABLES.get(served.capability, "")
-    return FoundPrices(shipped_prices(gpu, served.formats.mlp), notice=notice)
+    table = TABLES.get(served.capability, "")
+    return FoundPrices(shipped_prices(table, served.formats.mlp), notice=notice)
 
 
 def write_prices(

@@ -20,7 +20,7 @@ from engine.turn.ahead import common_beginning, next_requests, read_ahead
 from engine.turn.check_request import check_prompt, check_request
 from engine.turn.machine import Machine, Reading
 from engine.turn.memory import Memory
-from engine.turn.reading import Past, last_read, read_how
+from engine.turn.reading import Past, past_of, read_how
 from engine.turn.release import give_back_memory
 from engine.turn.turn import Turn
 from engine.types import (
@@ -175,7 +175,7 @@ class LocalEngine:
             routes=machine.routing is not None,
         )
         thinking = Thinking(request.thinking, request.effort)
-        past = last_read(request) if request.exact_resume else None
+        past = past_of(request, machine.model)
         prompt = self._prompt(request, thinking, past)
         _check(prompt.ids, machine)
         reading, told = self._read_how(memory, prompt.ids, past, request)
@@ -205,7 +205,7 @@ class LocalEngine:
     ) -> Iterator[PromptProgressed | NoticeRaised]:
         machine, memory = self._opened()
         thinking = Thinking(request.thinking, request.effort)
-        past = last_read(request) if request.exact_resume else None
+        past = past_of(request, machine.model)
         prompts = [self._prompt(one, thinking, past) for one in next_requests(request)]
         ids = common_beginning([one.ids for one in prompts])
         if past is not None and past.arithmetic == self._info.computes_as:

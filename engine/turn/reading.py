@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.errors import MemoryPlanError
+from engine.model.decoder import Model
 from engine.records import RangeRecord
 from engine.turn.machine import Reading
 from engine.turn.memory import Kept, Memory
@@ -49,7 +50,20 @@ class Past:
         return ranges[-1].end if ranges else 0
 
 
-def last_read(request: Request) -> Past | None:
+def past_of(request: Request, model: Model) -> Past | None:
+    """How the conversation of a request was computed, as far as it is to be computed so again.
+
+    None where a fast resume is asked for, nothing is known of it, or this model could not have
+    computed it so: a session's file may come from another model, or be damaged.
+    """
+    past = _last_read(request) if request.exact_resume else None
+    if past is None or max(*past.prompt_ids, *past.token_ids) >= model.config.vocab_size:
+        return None
+    sizes = {one.chunk_tokens for one in past.ranges if one.how == "prefill"}
+    return past if all(map(model.reads_chunks_of, sizes)) else None
+
+
+def _last_read(request: Request) -> Past | None:
     """What the messages of a request say of how they were computed; None where they say nothing."""
     for at in range(len(request.messages) - 1, -1, -1):
         record = request.messages[at].record

@@ -53,8 +53,8 @@ class Rounds:
         return bool(self._on_their_way)
 
     @property
-    def number(self) -> int:
-        """Of rounds on their way."""
+    def num_under_way(self) -> int:
+        """Rounds that were launched and that nobody has waited for: 0, 1 or 2."""
         return len(self._on_their_way)
 
     @property
