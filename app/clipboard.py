@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from engine.settings import environment
+from engine.sizes import counted
 
 NATIVE = {
     "wayland": (("wl-copy",),),
@@ -69,7 +70,7 @@ def copy_native(text: str) -> str:
 def how_copied(text: str, program: str = "") -> str:
     """One sentence on what was copied and which way: by ``program``, or by OSC 52."""
     num_lines = text.count("\n") + 1
-    lines = f"copied {num_lines} line{'s' * (num_lines > 1)}"
+    lines = f"copied {counted(num_lines, 'line')}"
     if program:
         return f"{lines} to the clipboard by {program}"
     where = "" if environment.inside_multiplexer() else " to the terminal's clipboard"

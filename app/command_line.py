@@ -168,6 +168,16 @@ def run_command_line(arguments: Sequence[str]) -> int:
     return code if leave_stdout() else code or FAILED
 
 
+def _refused_value(error: typer.BadParameter) -> str:
+    """What was wrong with which value of an option; empty where the parser tells no value."""
+    reasons: Any = getattr(error.__cause__, "errors", None)
+    said, is_about_value, expected = error.message.partition("Input should be ")
+    if reasons is None or error.param is None or said or not is_about_value:
+        return ""
+    option, value = " / ".join(error.param.opts), reasons()[0]["input"]
+    return f"{option} is '{value}', expected it to be {expected.partition(',')[0]}."
+
+
 def _refuse_usage(error: typer.TyperException) -> int:
     """Say in one sentence what the option parser refused; the help that no word asks for is whole.
 
@@ -180,6 +190,10 @@ def _refuse_usage(error: typer.TyperException) -> int:
         option = str(getattr(error, "option_name", ""))
         known = {one for each in context.command.params for one in each.opts} if context else ()
         message = f"No such option: {option}. {did_you_mean(option, known)}".strip()
+    elif isinstance(error, typer.BadParameter):
+        message = _refused_value(error) or message
+    elif command == "qwen38 run" and "extra argument" in message:
+        message = f"{message}. Write a prompt of several words in quotes"
     if context and message == context.get_help():
         say_lines(message)
     else:

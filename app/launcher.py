@@ -39,9 +39,14 @@ _WATCHED = (
 _FROM_KERNEL = 0x80
 """``si_code`` of a signal that the terminal sent: the whole foreground group has it already."""
 
-GRACE_S = 5.0
-"""Seconds that the child has to end after it was asked to: one that waits for a terminal that is
-gone would hold the conversation's lock, and a core, for ever."""
+GRACE_S = 15.0
+"""Seconds that the child has to end after it was asked to, which may wait for a round itself
+(`app.tui.worker.CLOSE_SECONDS`): one that waits for a terminal that is gone would hold the
+conversation's lock, and a core, for ever."""
+
+LOOK_S = 2.0
+"""Seconds between two looks whether the terminal is there: the kernel tells the leader of its
+session alone that it is gone, and a leader that goes on tells nobody."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -60,7 +65,7 @@ def supervise(run: Callable[[], int]) -> int:
         _end_with(parent)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return run()
-    status = _wait(pid)
+    status = _wait(pid, terminal)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     if os.WIFSIGNALED(status):
         terminal.restore()
@@ -75,14 +80,18 @@ def supervise(run: Callable[[], int]) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-def _wait(pid: int) -> int:
-    """Wait for the child's end; passes signals on, and stops and continues with it."""
+def _wait(pid: int, terminal: "_Terminal") -> int:
+    """Wait for the child's end; passes signals on, and ends it where the terminal is gone."""
     deadline = math.inf
     while True:
-        got = _next_signal(deadline)
+        got = _next_signal(min(deadline, time.monotonic() + LOOK_S))
         if got is None:
-            os.kill(pid, signal.SIGKILL)
-            deadline = math.inf
+            if time.monotonic() >= deadline:
+                os.kill(pid, signal.SIGKILL)
+                deadline = math.inf
+            elif deadline == math.inf and terminal.is_gone():
+                os.kill(pid, signal.SIGHUP)
+                deadline = time.monotonic() + GRACE_S
             continue
         if got.si_signo != signal.SIGCHLD:
             # of a hang-up the kernel tells the leader of the session alone
@@ -92,21 +101,25 @@ def _wait(pid: int) -> int:
             if got.si_signo in ENDING:
                 deadline = min(deadline, time.monotonic() + GRACE_S)
             continue
-        # Signals of one kind are not counted, so a SIGCHLD may stand for a stop and an end.
-        while True:
-            found, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
-            if found == 0:
-                break
-            if not os.WIFSTOPPED(status):
-                return status
-            os.kill(os.getpid(), signal.SIGSTOP)  # the shell sees the job stopped
-            os.kill(pid, signal.SIGCONT)
+        if (status := _status(pid)) is not None:
+            return status
+
+
+def _status(pid: int) -> int | None:
+    """How the child ended, if it did; stops with it, and continues with it."""
+    # Signals of one kind are not counted, so a SIGCHLD may stand for a stop and an end.
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+        if found == 0:
+            return None
+        if not os.WIFSTOPPED(status):
+            return status
+        os.kill(os.getpid(), signal.SIGSTOP)  # the shell sees the job stopped
+        os.kill(pid, signal.SIGCONT)
 
 
 def _next_signal(deadline: float) -> signal.struct_siginfo | None:
     """The next watched signal; None when ``deadline`` (monotonic seconds) passes before it."""
-    if deadline == math.inf:
-        return signal.sigwaitinfo(_WATCHED)
     return signal.sigtimedwait(_WATCHED, max(deadline - time.monotonic(), 0.0))
 
 
@@ -117,15 +130,22 @@ class _Terminal:
         self._fd = next((fd for fd in (0, 1, 2) if _is_terminal(fd)), -1)
         self._modes: list[Any] = termios.tcgetattr(self._fd) if self._fd >= 0 else []
 
+    def is_gone(self) -> bool:
+        """Whether there was one, and is none any more."""
+        return self._fd >= 0 and self._present() is None
+
     def is_changed(self) -> bool:
-        if self._fd < 0:
-            return False
+        """Whether it is there, in other modes."""
+        return self._fd >= 0 and self._present() not in (None, self._modes)
+
+    def _present(self) -> list[Any] | None:
         try:
-            return termios.tcgetattr(self._fd) != self._modes
-        except termios.error:  # the terminal itself is gone
-            return False
+            return termios.tcgetattr(self._fd)
+        except termios.error:
+            return None
 
     def restore(self) -> None:
+        """Bring back its modes, and undo what a screen set."""
         if self._fd < 0:
             return
         # A parent in the background may not be stopped for setting the modes.

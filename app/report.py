@@ -16,11 +16,11 @@ Exit codes, for scripts:
 import errno
 import os
 import sys
-import textwrap
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
+from app.paragraph import cells_of, in_rows
 from app.visible import visible
 from engine.errors import (
     CancelledError,
@@ -97,9 +97,8 @@ def say(sentence: str) -> None:
     reason to fail.
     """
     line = sentence.translate(_LINE_SIGNS)
-    if cells := _terminal_cells():
-        line = textwrap.fill(line, cells, break_long_words=False, break_on_hyphens=False)
-    say_lines(line)
+    cells = cells_of(sys.stderr)
+    say_lines("\n".join(in_rows(line, cells)) if cells else line)
 
 
 def say_lines(text: str) -> None:
@@ -111,14 +110,6 @@ def say_lines(text: str) -> None:
         sys.stderr.flush()
     except (OSError, ValueError):
         return
-
-
-def _terminal_cells() -> int:
-    """How many cells of a row of the terminal are written to; 0 where stderr is none."""
-    try:
-        return max(os.get_terminal_size(sys.stderr.fileno()).columns - 1, 1)
-    except (AttributeError, OSError, ValueError):  # None, no terminal, closed
-        return 0
 
 
 def leave_stdout() -> bool:

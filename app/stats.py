@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from engine.records import TurnRecord
+from engine.sizes import counted
 
 ENDS = {
     "stop": "",
@@ -25,7 +26,7 @@ def stats_line(record: TurnRecord) -> str:
         parts.append(f"{accepted}/{tested} drafts accepted, {a_round:.2f} tokens a round")
     parts.append(f"first token {record.ttft_s:.2f} s")
     count = len(record.token_ids)
-    parts.append(f"{count} token{'s' * (count != 1)}")
+    parts.append(counted(count, "token"))
     if end := ENDS.get(record.finish_reason, record.finish_reason):
         parts.append(end)
     return f"[ {' · '.join(parts)} ]"

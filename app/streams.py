@@ -6,8 +6,10 @@ What goes to a terminal passes the sanitiser; what goes to a pipe or a file stay
 import os
 import sys
 import time
+from collections.abc import Iterable
 from typing import BinaryIO, TextIO, cast
 
+from app.paragraph import cells_of, folded
 from app.report import say
 from app.visible import visible, visible_line
 from engine.errors import OutputError, RequestError, how_to_read, how_to_write
@@ -50,6 +52,17 @@ def write_data(text: str) -> None:
         raise OutputClosedError(
             f"stdout cannot be written: {problem.strerror}.", how_to_write(problem)
         ) from None
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Write lines of our own to stdout, such as a table; a narrow terminal gets them folded.
+
+    Raises:
+        OutputClosedError, BrokenPipeError: as `write_data` does.
+    """
+    cells = cells_of(sys.stdout)
+    shown = (row for line in lines for row in (folded(line, cells) if cells else [line]))
+    write_data("\n".join(shown) + "\n")
 
 
 def read_prompt() -> str:

@@ -8,6 +8,7 @@ import typer
 
 from app.commands import bench_figures, options
 from app.report import FAILED, OK, say
+from engine.sizes import counted
 
 
 def bench_ab(
@@ -21,13 +22,15 @@ def bench_ab(
     ],
     shape: bench_figures.Shape = "demo",
     profile: bench_figures.Profile = "fp8",
-    rows: Annotated[int, typer.Option(help="Rows of a round, 1 to 32.")] = 1,
-    rounds: Annotated[int, typer.Option(help="Rounds of a pass.", min=1)] = 10,
-    context: Annotated[int, typer.Option(help="Tokens before the rounds.", min=1)] = 256,
+    rows: Annotated[int, typer.Option(help="Rows of a round, 1 to 32.", metavar="N")] = 1,
+    rounds: Annotated[int, typer.Option(help="Rounds of a pass.", metavar="N", min=1)] = 10,
+    context: Annotated[
+        int, typer.Option(help="Tokens before the rounds.", metavar="N", min=1)
+    ] = 256,
     device: options.Device = None,
     file: bench_figures.File = None,
 ) -> int:
-    """Compare a switch's value with its present one: same weights, same rounds, alternated.
+    """Compare a switch's value with its present one, in one process.
 
     Rounds of random weights are replayed under both values in turn, pass by pass, and the table has
     the median milliseconds of a round of each. A difference below the spread of the passes is told
@@ -38,7 +41,7 @@ def bench_ab(
     settings, chosen = bench_figures.prepare(profile, device, file)
     from engine.bench import ab as bench
     from engine.bench.switches import parse_switch
-    from engine.open import choose_device
+    from engine.machine.device import choose_device
 
     result = bench.bench_ab(
         shape,
@@ -59,8 +62,9 @@ def bench_ab(
 
 
 def _table(result: dict[str, Any]) -> Iterator[str]:
-    rows = f"{result['rows']} row{'s' * (result['rows'] > 1)}"
-    passes = f"{result['passes']} passes of {result['rounds']} rounds of {rows}"
+    rows = counted(result["rows"], "row")
+    rounds = counted(result["rounds"], "round")
+    passes = f"{result['passes']} passes of {rounds} of {rows}"
     what = f"{result['switch']}, {passes}, {result['context_tokens']} before"
     yield from bench_figures.heading(result, what)
     if result["fault"]:

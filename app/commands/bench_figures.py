@@ -9,9 +9,9 @@ import typer
 
 from app.commands import options
 from app.known_profiles import known_profiles
-from app.output_file import check_output
+from app.output_file import check_output, whole_file
 from app.report import say
-from app.streams import write_data
+from app.streams import write_lines
 from engine.errors import OutputError, RequestError, how_to_write
 from engine.profile import Profile as WeightProfile
 from engine.settings.declared import Settings
@@ -39,7 +39,7 @@ def show(result: dict[str, Any], table: Iterable[str], file: Path | None) -> Non
     """Say a bench's notices, print its table and write its figures."""
     for notice in result["notices"]:
         say(notice)
-    write_data("\n".join(table) + "\n")
+    write_lines(table)
     if file is not None:
         write_figures(file, result)
 
@@ -75,7 +75,8 @@ def write_figures(file: Path, result: dict[str, Any]) -> None:
         OutputError: the disk refuses.
     """
     try:
-        file.write_text(json.dumps(result) + "\n", encoding="utf-8")
+        with whole_file(file, replace=True) as out:  # figures of before stay until these are there
+            out.write(json.dumps(result).encode() + b"\n")
     except OSError as problem:
         raise OutputError(
             f"{file} cannot be written: {problem.strerror}.", how_to_write(problem)

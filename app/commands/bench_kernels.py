@@ -8,17 +8,21 @@ import typer
 from app.commands import bench_figures, options
 from app.output_file import check_output
 from app.report import OK, say
-from app.streams import write_data
+from app.streams import write_lines
 from engine.settings.load import load_settings
+from engine.sizes import counted
 
 HEADINGS = ("us", "10 %", "90 %", "MB", "GB/s", "share")
 
 
 def bench_kernels(
     family: Annotated[
-        list[str] | None, typer.Option(help="Only this family; may be repeated.", metavar="NAME")
+        list[str] | None,
+        typer.Option(help="Only this family, such as linear; may be repeated.", metavar="NAME"),
     ] = None,
-    rows: Annotated[str, typer.Option(help="Tokens of a call, such as 1,8.")] = "1,8,16,32",
+    rows: Annotated[
+        str, typer.Option(help="Tokens of a call, such as 1,8.", metavar="N,...")
+    ] = "1,8,16,32",
     shape: bench_figures.Shape = "27b",
     *,
     peers: Annotated[
@@ -40,18 +44,22 @@ def bench_kernels(
     settings, _ = load_settings(options.as_settings({"model.device": device}, None))
     from engine.bench import kernels as bench
     from engine.check.families import choose_families
-    from engine.open import choose_device
+    from engine.compute_path import ready_kernels
+    from engine.machine.device import choose_device
 
+    used = choose_device(settings.model.device)
+    if said := ready_kernels(settings.kernels, used):
+        say(said)
     result = bench.bench_kernels(
         choose_families(family),
         shape,
         numbers,
-        device=choose_device(settings.model.device),
+        device=used,
         with_peers=peers,
         full_check=full_check,
         progress=say,
     )
-    write_data("\n".join(_table(result)) + "\n")
+    write_lines(_table(result))
     if file is not None:
         bench_figures.write_figures(file, result)
     return OK
@@ -77,9 +85,11 @@ def _table(result: dict[str, Any]) -> Iterator[str]:
 
 def _heading(result: dict[str, Any]) -> Iterator[str]:
     machine = result["machine"]
-    name = machine["gpu"] or f"cpu, {machine['threads']} threads, the torch path"
+    threads = counted(machine["threads"], "thread")
+    name = machine["gpu"] or f"cpu, {threads}, the torch path"
     driver = f", driver {machine['driver']}" if machine["driver"] else ""
-    yield f"{result['shape']} on {name}{driver}, torch {machine['torch']}, {result['date']}"
+    other = f", launched as on {machine['launches']}" if machine["launches"] else ""
+    yield f"{result['shape']} on {name}{driver}{other}, torch {machine['torch']}, {result['date']}"
     launch = result["launch_us"]
     bare = "" if launch is None else f", an empty launch {launch:.2f} us"
     yield f"read bandwidth measured now: {result['read_gb_s']:.1f} GB/s{bare}"
@@ -92,7 +102,8 @@ def _heading(result: dict[str, Any]) -> Iterator[str]:
 
 
 def _figures(us: float, low: float, high: float, num_bytes: float, gb_s: float) -> str:
-    return f"{us:>9.2f}{low:>9.2f}{high:>9.2f}{num_bytes / 1e6:>9.2f}{gb_s:>9.1f}"
+    times = "".join(f"{one:>9.2f}" if one < 1e5 else f"{one:>9.0f}" for one in (us, low, high))
+    return f"{times}{num_bytes / 1e6:>9.2f}{gb_s:>9.1f}"
 
 
 def _name(problem: dict[str, Any]) -> str:

@@ -8,13 +8,18 @@ import typer
 
 from app.commands import bench_figures, options
 from app.report import OK, say
+from engine.sizes import counted
 
 
 def bench_prefill(
     shape: bench_figures.Shape = "demo",
     profile: bench_figures.Profile = "fp8",
-    tokens: Annotated[str, typer.Option(help="Tokens of a prompt, such as 256,4096.")] = "256",
-    repetitions: Annotated[int, typer.Option(help="Prompts that are timed.", min=1)] = 3,
+    tokens: Annotated[
+        str, typer.Option(help="Tokens of a prompt, such as 256,4096.", metavar="N,...")
+    ] = "256",
+    repetitions: Annotated[
+        int, typer.Option(help="Prompts that are timed.", metavar="N", min=1)
+    ] = 3,
     device: options.Device = None,
     file: bench_figures.File = None,
     sets: options.Sets = None,
@@ -23,7 +28,7 @@ def bench_prefill(
     lengths = bench_figures.parse_numbers("--tokens", tokens)
     settings, chosen = bench_figures.prepare(profile, device, file, sets)
     from engine.bench import prefill as bench
-    from engine.open import choose_device
+    from engine.machine.device import choose_device
 
     result = bench.bench_prefill(
         shape,
@@ -41,9 +46,8 @@ def bench_prefill(
 
 def _table(result: dict[str, Any]) -> Iterator[str]:
     chunk, repetitions = result["chunk_tokens"], result["repetitions"]
-    yield from bench_figures.heading(
-        result, f"chunks of {chunk} tokens, {repetitions} prompts each"
-    )
+    prompts = f"{counted(repetitions, 'prompt')} each"
+    yield from bench_figures.heading(result, f"chunks of {chunk} tokens, {prompts}")
     columns = ("tok/s", "ms", "best", "first ms", "TFLOP/s", "GB/s", "share")
     yield f"{'tokens':>7}" + "".join(f"{one:>10}" for one in columns)
     for one in result["prompts"]:

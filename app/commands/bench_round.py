@@ -7,14 +7,22 @@ import typer
 
 from app.commands import bench_figures, options
 from app.report import OK, say
+from engine.sizes import counted
 
 
 def bench_round(
     shape: bench_figures.Shape = "demo",
     profile: bench_figures.Profile = "fp8",
-    rows: Annotated[str, typer.Option(help="Rows of a round, such as 1,8,16.")] = "1",
-    context: Annotated[int, typer.Option(help="Tokens before the rounds.", min=1)] = 256,
-    repetitions: Annotated[int, typer.Option(help="Rounds that are timed.", min=1)] = 20,
+    rows: Annotated[
+        str, typer.Option(help="Rows of a round, such as 1,8,16.", metavar="N,...")
+    ] = "1",
+    context: Annotated[
+        int, typer.Option(help="Tokens before the rounds.", metavar="N", min=1)
+    ] = 256,
+    repetitions: Annotated[
+        int, typer.Option(help="Rounds that are timed.", metavar="N", min=1)
+    ] = 20,
+    kernels: Annotated[bool, typer.Option("--kernels", help="Tell a round by kernel.")] = False,
     device: options.Device = None,
     file: bench_figures.File = None,
 ) -> int:
@@ -22,7 +30,7 @@ def bench_round(
     numbers = bench_figures.parse_numbers("--rows", rows)
     settings, chosen = bench_figures.prepare(profile, device, file)
     from engine.bench import round as bench
-    from engine.open import choose_device
+    from engine.machine.device import choose_device
 
     result = bench.bench_round(
         shape,
@@ -36,7 +44,8 @@ def bench_round(
     )
     result["rounds"] = [_as_json(one) for one in result["rounds"]]
     result["drafts"] = asdict(result["drafts"]) if result["drafts"] is not None else None
-    bench_figures.show(result, _table(result), file)
+    told = _kernels(result["rounds"], result["drafts"]) if kernels else []
+    bench_figures.show(result, [*_table(result), *told], file)
     return OK
 
 
@@ -49,7 +58,8 @@ def _as_json(timing: Any) -> dict[str, Any]:  # noqa: ANN401  naming its type wo
 
 def _table(result: dict[str, Any]) -> list[str]:
     before, repetitions = result["context_tokens"], result["repetitions"]
-    lines = bench_figures.heading(result, f"{before} tokens before, {repetitions} rounds each")
+    rounds = f"{counted(repetitions, 'round')} each"
+    lines = bench_figures.heading(result, f"{counted(before, 'token')} before, {rounds}")
     columns = ("launches", "ms", "best", "GB", "GB/s", "share")
     lines.append(f"rows  {'phase':<8}" + "".join(f"{one:>10}" for one in columns))
     for one in result["rounds"]:
@@ -94,6 +104,26 @@ def _shares(rounds: list[dict[str, Any]]) -> list[str]:
             for one in looked_at
         ),
     ]
+
+
+def _kernels(rounds: list[dict[str, Any]], drafts: dict[str, Any] | None) -> list[str]:
+    """Where the GPU's time goes: what each kernel adds to the end of those before it."""
+    tables = [(f"{one['rows']:>4}", one["kernels"]) for one in rounds if one["kernels"]]
+    if not tables:
+        return ["", "No kernel was seen: a CPU has none, or the driver lets nobody look."]
+    if drafts is not None and drafts["kernels"] is not None:
+        tables.append((f"{'MTP':>4}", drafts["kernels"]["places"]))
+    columns = f"{'launches':>10}{'us each':>10}{'adds ms':>10}"
+    lines: list[str] = []
+    for first, places in tables:
+        lines += ["", f"rows  {'kernel, and which it ends behind':<44}{columns}"]
+        lines += [f"{first}  {_place(place)}" for place in places]
+    return lines
+
+
+def _place(place: dict[str, Any]) -> str:
+    name = f"{place['name']}, {place['after']}" if place["after"] else place["name"]
+    return f"{name:<44}{place['launches']:>10}{place['each_us']:>10.2f}{place['adds_ms']:>10.3f}"
 
 
 def _percent(share: float | None) -> str:

@@ -13,7 +13,7 @@ from app.known_profiles import known_profiles
 from app.opening import plan
 from app.output_file import check_output
 from app.report import FAILED, OK, say
-from app.streams import LoadLine, write_data
+from app.streams import LoadLine, write_lines
 from engine.errors import RequestError, nearest
 from engine.settings.load import load_settings
 from engine.types import ChatEngine, EngineInfo
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from app.tui.bench.measure import Grown, Streamed
 
 ENGINES = ("timed", "model", "random")
+MOST_MESSAGES = 100_000
+"""Each is a widget on the screen and a line in memory."""
+
 TOKENS_A_ROUND = 3
 PROMPT = "tell me a story"
 WARM_UP_TOKENS = 16
@@ -30,11 +33,15 @@ WARM_UP_TOKENS = 16
 
 def bench_ui(
     *,
-    tokens: Annotated[int, typer.Option(help="Length of each answer.", min=32)] = 2000,
+    tokens: Annotated[int, typer.Option(help="Length of each answer.", metavar="N", min=32)] = 2000,
     rate: Annotated[
-        float, typer.Option(help="Tokens a second of the timed engine.", min=1.0, max=2000.0)
+        float,
+        typer.Option(help="Tokens a second of the timed engine.", metavar="N", min=1.0, max=2000.0),
     ] = 120.0,
-    messages: Annotated[int, typer.Option(help="Length of the conversation.", min=2)] = 1000,
+    messages: Annotated[
+        int,
+        typer.Option(help="Length of the conversation.", metavar="N", min=2, max=MOST_MESSAGES),
+    ] = 1000,
     engine: Annotated[
         str,
         typer.Option(
@@ -43,13 +50,16 @@ def bench_ui(
         ),
     ] = "timed",
     passes: Annotated[
-        int, typer.Option(help="Pairs of answers; which of the two is first alternates.", min=1)
+        int,
+        typer.Option(
+            help="Pairs of answers; which of the two is first alternates.", metavar="N", min=1
+        ),
     ] = 1,
-    prompt: Annotated[str, typer.Option(help="What is asked.")] = PROMPT,
-    seed: Annotated[int, typer.Option(help="Seed of the draws.", min=0)] = 0,
+    prompt: Annotated[str, typer.Option(help="What is asked.", metavar="TEXT")] = PROMPT,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.", metavar="N", min=0)] = 0,
     shape: Annotated[
-        str, typer.Option(help="Of random weights: 27b or demo.", metavar="NAME")
-    ] = "27b",
+        str | None, typer.Option(help="Of random weights: 27b or demo; 27b.", metavar="NAME")
+    ] = None,
     profile: options.Profile = None,
     model: options.Model = None,
     device: options.Device = None,
@@ -62,19 +72,22 @@ def bench_ui(
         raise RequestError(f"There is no engine '{engine}'.", nearest(engine, ENGINES) or known)
     if file is not None:
         check_output("--json", file)
-    from app.tui.bench.measure import BARS, grow
-    from engine.machine.facts import machine_facts, now
-
+    own = {"--model": model, "--profile": profile, "--device": device, "--shape": shape}
+    _expect_used(engine, {name for name, value in own.items() if value is not None})
     given = options.as_settings(
         {"model.dir": model, "model.profile": profile, "model.device": device}, sets
     )
     asked = {**given, "sampling.seed": seed, "sampling.max_tokens": tokens}
+    load_settings(asked)  # a value that is refused is so before anything is made
+    from app.tui.bench.measure import BARS, grow
+    from engine.machine.facts import machine_facts, now
+
     if engine == "timed":
         opened = _timed(tokens, rate)
     elif engine == "model":
         opened = _model(given)
     else:
-        opened = _random(given, shape, tokens)
+        opened = _random(given, shape or "27b", tokens)
     with opened as engines:
         streamed, info = _stream(engines, prompt, asked, passes, computes=engine != "timed")
     facts = {"model": info.model, "profile": info.profile, "device": info.device}
@@ -90,13 +103,29 @@ def bench_ui(
         "conversation": {**asdict(grown), "is_met": grown.is_met},
         "is_met": is_met,
     }
-    write_data("\n".join(_table(streamed, grown, BARS)) + "\n")
+    write_lines(_table(streamed, grown, BARS))
     if file is not None:
         bench_figures.write_figures(file, result)
     return OK if is_met else FAILED
 
 
 Named = Iterator[tuple[str, ChatEngine]]
+
+_UNUSED = {
+    "timed": {"--model", "--profile", "--device", "--shape"},
+    "model": {"--shape"},
+    "random": {"--model"},
+}
+"""Options that say nothing to an engine."""
+
+
+def _expect_used(engine: str, given: set[str]) -> None:
+    """Refuse options that would change nothing."""
+    for name in sorted(given & _UNUSED[engine]):
+        used = " or ".join(one for one in ENGINES if name not in _UNUSED[one])
+        raise RequestError(
+            f"{name} says nothing to the engine '{engine}'.", f"Write --engine {used} beside it."
+        )
 
 
 def _stream(

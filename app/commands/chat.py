@@ -52,7 +52,7 @@ def chat(
         typer.Option("--replay", help="Play a recorded trace; no model.", metavar="FILE"),
     ] = None,
     speed: Annotated[
-        float, typer.Option(help="How fast --replay plays.", min=0.01, max=1000.0)
+        float, typer.Option(help="How fast --replay plays.", metavar="N", min=0.01, max=1000.0)
     ] = 1.0,
     sets: options.Sets = None,
 ) -> int:

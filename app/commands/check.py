@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from app.report import FAILED, OK
-from app.streams import is_terminal, write_data
+from app.report import FAILED, OK, say
+from app.streams import is_terminal, write_lines
 from app.visible import visible_line
 from engine.errors import RequestError, did_you_mean
 from engine.settings.load import load_settings
@@ -16,7 +16,8 @@ DEVICES = ("auto", "cpu", "cuda")
 
 def check(
     family: Annotated[
-        list[str] | None, typer.Option(help="Only this family; may be repeated.", metavar="NAME")
+        list[str] | None,
+        typer.Option(help="Only this family, such as linear; may be repeated.", metavar="NAME"),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.", metavar="NAME")] = "auto",
 ) -> int:
@@ -29,21 +30,24 @@ def check(
             f"--device is '{device}', expected one of {', '.join(DEVICES)}.",
             did_you_mean(device, DEVICES),
         )
-    load_settings()  # refuses what is misspelt, as every command does
+    settings, _ = load_settings()
     from engine.check import run as checks
     from engine.check.families import choose_families
+    from engine.compute_path import ready_kernels
     from engine.doctor import has_cuda
 
     if device == "cuda" and not has_cuda():
         raise RequestError("There is no CUDA device here.", "Use --device cpu.")
     chosen = "cuda" if device == "cuda" or (device == "auto" and has_cuda()) else "cpu"
+    if said := ready_kernels(settings.kernels, chosen):
+        say(said)
     names = [one.name for one in choose_families(family)] if family else None
     counter = _Counter()
     try:
         report = checks.run_checks(names, chosen, lambda found: counter.step(found.family))
     finally:
         counter.clear()
-    write_data(checks.render(report) + "\n")
+    write_lines(checks.render(report).split("\n"))
     return OK if report.ok and report.findings else FAILED
 
 

@@ -3,7 +3,6 @@
 import json
 import shutil
 import sys
-import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +12,9 @@ from app import clipboard
 from app.commands import options
 from app.commands.explanation import explanation, lines_of
 from app.front_end import plain_reason
+from app.paragraph import paragraph
 from app.report import FAILED, OK
-from app.streams import is_terminal, write_data
+from app.streams import is_terminal, write_data, write_lines
 from app.terminal_keys import has_kitty_keys
 from app.visible import visible
 from engine.errors import RequestError
@@ -69,7 +69,7 @@ def doctor(
         topic_cells = max(len(one.topic) for one in findings)
         lines = [line for one in findings for line in _lines(one, topic_cells)]
         lines += ["", *lines_of(told)] if told else []
-        write_data("\n".join(lines) + "\n")
+        write_lines(lines)
     return OK if can_chat else FAILED
 
 
@@ -95,7 +95,4 @@ def _terminal() -> "Finding":
 def _lines(one: "Finding", topic_cells: int) -> list[str]:
     text = f"{one.sentence} {one.mend if one.state != 'good' else ''}".strip()
     head = f"{SIGNS[one.state]}  {one.topic:<{topic_cells}}  "
-    return textwrap.wrap(
-        visible(text), 100, initial_indent=head, subsequent_indent=" " * len(head),
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+    return paragraph(visible(text), head)

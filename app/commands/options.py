@@ -19,7 +19,8 @@ ThinkingBudget = Annotated[
     typer.Option("--thinking-budget", help="Most tokens of thinking.", metavar="N", min=0),
 ]
 SettingName = Annotated[
-    str | None, typer.Argument(help="One, by its full name or its last part, or a section.")
+    str | None,
+    typer.Argument(help="One, by its full name or its last part, or a section.", metavar="NAME"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Write one JSON value to stdout.")]
 Trace = Annotated[

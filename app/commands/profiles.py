@@ -1,7 +1,6 @@
 """``qwen38 profiles``: what can be opened, how large it is, and whether its files are here."""
 
 import json
-import textwrap
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.commands import options
+from app.paragraph import paragraph
 from app.report import OK
-from app.streams import write_data
+from app.streams import write_data, write_lines
 from app.visible import visible
 from engine.errors import ProfileError, RequestError
 from engine.locate import how_to_give
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 def profiles(
     show: Annotated[
-        str | None, typer.Argument(help="'show' for one profile.", metavar="[show]")
+        str | None, typer.Argument(help="'show' for one profile.", metavar="show")
     ] = None,
-    name: Annotated[str | None, typer.Argument(help="Its name.", metavar="[NAME]")] = None,
+    name: Annotated[str | None, typer.Argument(help="Its name.", metavar="NAME")] = None,
     *,
     as_json: options.Json = False,
 ) -> int:
@@ -55,13 +55,16 @@ def _list(known: Profiles, settings: Settings, *, as_json: bool) -> None:
         return
     rows = [*map(_line, tables), *map(_faulty_line, faulty)]
     lines = [HEADING, *rows, *_notes(tables), *_refusals([*tables, *faulty])]
-    write_data("\n".join(lines) + "\n")
+    write_lines(lines)
 
 
 def _show(profile: Profile, settings: Settings, *, as_json: bool) -> None:
     ((_, expected),) = _expected_of([profile], settings)
     table = _table(profile, expected) | {"stored_formats": _stored_formats(expected)}
-    write_data((json.dumps(table, default=str) if as_json else "\n".join(_page(table))) + "\n")
+    if as_json:
+        write_data(json.dumps(table, default=str) + "\n")
+    else:
+        write_data("\n".join(_page(table, how_to_give(profile))) + "\n")
 
 
 def _expected_of(
@@ -145,9 +148,10 @@ def _faulty_table(name: str, error: ProfileError) -> dict[str, Any]:
 def _refusals(tables: list[dict[str, Any]]) -> list[str]:
     """Why a profile, or the files of one, cannot be opened."""
     said = [
-        visible(f"{one['name']} is {one['state']}: {one['problem']}")
+        row
         for one in tables
         if one["problem"]
+        for row in _whole(visible(f"{one['name']} is {one['state']}: {one['problem']}"))
     ]
     return ["", *said] if said else []
 
@@ -173,7 +177,7 @@ def _notes(tables: list[dict[str, Any]]) -> list[str]:
         f"{size_text(one['free_bytes'])} of memory are free."
     )
     said = dict.fromkeys(one["timed_notice"] for one in tables if one["timed_notice"])
-    return ["", *textwrap.wrap(text, 88), *(visible(one) for one in said)]
+    return ["", *paragraph(text), *(row for one in said for row in _whole(visible(one)))]
 
 
 def _looked_for(table: dict[str, Any]) -> str:
@@ -184,35 +188,39 @@ def _looked_for(table: dict[str, Any]) -> str:
     return ", ".join(table["repositories"]) or "the folder that --model names"
 
 
-def _page(table: dict[str, Any]) -> list[str]:
+def _page(table: dict[str, Any], give: str) -> list[str]:
     formats = ", ".join(f"{part} {kind}" for part, kind in table["formats"].items())
     tokens = table["context_tokens"]
-    is_published = bool(table["repositories"] or table["embedded"])
-    give = "The folder holds no config.json." if table["folder"] else how_to_give(is_published)
     where = table["weights"] or f"missing. {give}"
     stored, held = (size_text(table[name]) for name in ("stored_bytes", "held_bytes"))
     fit = "fits" if table["fits"] else "does not fit"
     room = f"{fit} in the {size_text(table['free_bytes'])} that are free"
     memory = f"{size_text(table['memory_bytes'])} with {tokens:,} tokens of conversation"
-    lines = [
-        f"{table['name']}: {table['title']}",
-        table["about"],
-        "",
-        f"formats     {formats}; keys and values {table['kv_format']}",
-        f"weights     {stored}, held as {held}",
-        *([f"stored      {table['stored_formats']}"] if table["stored_formats"] else []),
-        f"memory      {memory}; {room}",
-        f"a round     {size_text(table['round_bytes'])} to move at {tokens:,} tokens, as stored",
+    facts = [
+        ("formats", f"{formats}; keys and values {table['kv_format']}"),
+        ("weights", f"{stored}, held as {held}"),
+        *([("stored", table["stored_formats"])] if table["stored_formats"] else []),
+        ("memory", f"{memory}; {room}"),
+        ("a round", f"{size_text(table['round_bytes'])} to move at {tokens:,} tokens, as stored"),
         *([] if table["problem"] else _expected(table)),
-        f"drafting    {table['drafter']}, at most {table['max_draft_tokens']} tokens a round",
-        f"graphs      {_graphs(table['graphs'])}",
-        f"looks for   {_looked_for(table)}",
-        f"files       {where}",
-        f"profile     {table['file']}",
+        ("drafting", f"{table['drafter']}, at most {table['max_draft_tokens']} tokens a round"),
+        ("graphs", _graphs(table["graphs"])),
+        ("looks for", _looked_for(table)),
+        ("files", where),
+        ("profile", table["file"]),
+        *(("sets", f"{name} = {value}") for name, value in table["settings"].items()),
+        *([("refused", table["problem"])] if table["problem"] else []),
     ]
-    lines += [f"sets        {name} = {value}" for name, value in table["settings"].items()]
-    lines += [f"refused     {table['problem']}"] if table["problem"] else []
-    return [visible(line) for line in lines]
+    about = [visible(f"{table['name']}: {table['title']}"), *_whole(visible(table["about"])), ""]
+    return [
+        *about,
+        *(row for name, text in facts for row in _whole(visible(str(text)), f"{name:<12}")),
+    ]
+
+
+def _whole(text: str, head: str = "") -> list[str]:
+    """As wide as the terminal; one row for a pipe, where scripts look for what stands in it."""
+    return paragraph(text, head, widest=None)
 
 
 def _graphs(classes: dict[str, tuple[int, ...]]) -> str:
@@ -228,14 +236,14 @@ def _graphs(classes: dict[str, tuple[int, ...]]) -> str:
     )
 
 
-def _expected(table: dict[str, Any]) -> list[str]:
+def _expected(table: dict[str, Any]) -> list[tuple[str, str]]:
     """Tokens a second: what the bandwidth allows, and what was timed where somebody did."""
     most = (
-        f"speed       at most {_rate(table['most_tok_s'])} tokens a second without drafts, behind "
+        f"at most {_rate(table['most_tok_s'])} tokens a second without drafts, behind "
         f"{table['early_tokens']:,} tokens: {size_text(table['early_round_bytes'])} a round, as "
         f"held here, at the {table['read_gb_s']:.1f} GB/s measured now"
     )
-    lines = [most]
+    facts = [("speed", most)]
     if table["timed_tok_s"] is not None:
-        lines.append(f"timed       {_rate(table['timed_tok_s'])}, by {table['timed_source']}")
-    return [*lines, *([f"prices      {table['timed_notice']}"] if table["timed_notice"] else [])]
+        facts.append(("timed", f"{_rate(table['timed_tok_s'])}, by {table['timed_source']}"))
+    return [*facts, *([("prices", table["timed_notice"])] if table["timed_notice"] else [])]

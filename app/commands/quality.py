@@ -54,10 +54,13 @@ def quality(
         typer.Option(help="Your own exchanges, lines 'Q: ' and 'A: '.", metavar="FILE"),
     ] = None,
     answer_tokens: Annotated[
-        int, typer.Option(help="Longest free answer; 0 writes none.", min=0)
+        int, typer.Option(help="Longest free answer; 0 writes none.", metavar="N", min=0)
     ] = 900,
     window: Annotated[
-        int, typer.Option(help="Tokens of a text that are read from an empty state.", min=1)
+        int,
+        typer.Option(
+            help="Tokens of a text that are read from an empty state.", metavar="N", min=1
+        ),
     ] = 1024,
     count_casts: Annotated[
         bool, typer.Option("--count-casts", help="Count e4m3 saturations while reading (slow).")
@@ -69,7 +72,7 @@ def quality(
     ] = None,
     sets: options.Sets = None,
 ) -> int:
-    """Compare a candidate's weights, or another way to run them, with a reference's.
+    """Compare other weights, or other settings, with a model's.
 
     Held-out loss on prose and code (of the demo: on simple exchanges), how often both choose the
     same token, and repetition in free answers. The report is Markdown on stdout. Exit code 0 when

@@ -9,11 +9,12 @@ import typer
 
 from app.commands import options
 from app.own_command import own_command
+from app.paragraph import paragraph
 from app.report import OK, say
 from app.streams import write_data
 from engine.errors import RequestError
 from engine.settings.load import load_settings
-from engine.sizes import size_text
+from engine.sizes import counted, size_text
 
 if TYPE_CHECKING:  # all of them load torch
     from engine.quantize.manifest import Manifest
@@ -46,9 +47,12 @@ def quantize(
         Path | None,
         typer.Option(help="Text in UTF-8; the one that ships when left out.", metavar="FILE"),
     ] = None,
-    tokens: Annotated[int, typer.Option(help="Most tokens of the text that are read.", min=256)] = 1
-    << 18,
-    sequence: Annotated[int, typer.Option(help="Tokens read from one empty state.", min=32)] = 2048,
+    tokens: Annotated[
+        int, typer.Option(help="Most tokens of the text that are read.", metavar="N", min=256)
+    ] = 1 << 18,
+    sequence: Annotated[
+        int, typer.Option(help="Tokens read from one empty state.", metavar="N", min=32)
+    ] = 2048,
     *,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")
@@ -57,7 +61,7 @@ def quantize(
 ) -> int:
     """Make NVFP4 weights; `HELP` is what a person reads."""
     settings, _ = load_settings(options.as_settings({"model.device": device}, None))
-    from engine.open import choose_device
+    from engine.machine.device import choose_device
     from engine.quantize.methods import needs_inputs
     from engine.quantize.prepare import Options, prepare
 
@@ -72,7 +76,7 @@ def quantize(
     if prepared.calibration is not None:
         text = prepared.calibration
         num = len(text.sequences)
-        say(f"{text.name}: {text.num_tokens:,} tokens in {num} sequence{'s' * (num > 1)}.")
+        say(f"{text.name}: {text.num_tokens:,} tokens in {counted(num, 'sequence')}.")
     say(prepared.plan.told(chosen))
     if dry_run:
         say("Nothing was written (--dry-run).")
@@ -136,7 +140,9 @@ def _summary(manifest: "Manifest", source: Path, out: Path) -> Iterator[str]:
     seconds = sum(part.seconds for part in manifest.parts.values())
     size = sum(part.num_bytes for part in manifest.parts.values())
     yield ""
-    yield "Shares of squared sums: what the layers' weights, and their outputs on the text, lost."
+    yield from paragraph(
+        "Shares of squared sums: what the layers' weights, and their outputs on the text, lost."
+    )
     how = f"from {source} by {manifest.recipe.method}"
     yield f"{out}: {size_text(size)} in {_span(seconds)}, {how}."
     command, source_there, there = own_command(), quote(str(source)), quote(str(out))

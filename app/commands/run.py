@@ -47,20 +47,24 @@ STDIN = Path("-")
 
 def run(
     prompt: Annotated[
-        str | None, typer.Argument(help="The message; without it stdin is read.")
+        str | None, typer.Argument(help="The message; without it stdin is read.", metavar="PROMPT")
     ] = None,
     *,
     as_json: options.Json = False,
-    seed: Annotated[int | None, typer.Option(help="Seed of the draws.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Longest answer.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="0 is greedy.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the draws.", metavar="N")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Longest answer, in tokens.", metavar="N")
+    ] = None,
+    temperature: Annotated[float | None, typer.Option(help="0 is greedy.", metavar="N")] = None,
     drafter: Annotated[
         str | None, typer.Option(help="Who proposes: auto, off, mtp, lookup, ...", metavar="NAME")
     ] = None,
     draft_shape: Annotated[
         str | None, typer.Option(help="auto, chain or tree.", metavar="NAME")
     ] = None,
-    draft_tokens: Annotated[int | None, typer.Option(help="Proposals a round, 1 to 31.")] = None,
+    draft_tokens: Annotated[
+        int | None, typer.Option(help="Proposals a round, 1 to 31.", metavar="N")
+    ] = None,
     profile: options.Profile = None,
     model: options.Model = None,
     device: options.Device = None,

@@ -67,7 +67,9 @@ def export(
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option("--format", help="markdown or json; FILE's ending when left out."),
+        typer.Option(
+            "--format", help="markdown or json; FILE's ending when left out.", metavar="NAME"
+        ),
     ] = None,
     *,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE.")] = False,
@@ -91,7 +93,7 @@ def export(
 
 def delete(
     session_ids: Annotated[
-        list[str], typer.Argument(help="Ids, or their first 8 characters or more.")
+        list[str], typer.Argument(help="Ids, or their first 8 characters or more.", metavar="ID")
     ],
 ) -> int:
     """Delete conversations for good: all that are named, or none."""

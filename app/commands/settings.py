@@ -1,15 +1,15 @@
 """``qwen38 settings``: every setting, its value, where the value came from, what it does."""
 
 import json
-import textwrap
 from collections.abc import Mapping
 from typing import Any
 
 from app.commands import options
 from app.known_profiles import known_profiles
 from app.live import full_name, limits_of, show_value
+from app.paragraph import INDENT, paragraph
 from app.report import OK
-from app.streams import write_data
+from app.streams import write_data, write_lines
 from engine.profile import Profile as WeightProfile
 from engine.settings.declared import KNOWN
 from engine.settings.load import load_settings
@@ -41,7 +41,7 @@ def settings(
         path = now.config_dir / "settings.toml"
         lines += ["", "Weakest first: default, profile, user file, environment, command line."]
         lines += [f"The user file is {path}{'' if path.exists() else ' (none yet)'}."]
-    write_data("\n".join(lines) + "\n")
+    write_lines(lines)
     return OK
 
 
@@ -55,7 +55,7 @@ def _lines(one: Setting, found: Resolved, profiles: Mapping[str, WeightProfile])
     unit = f" {one.unit}" if one.unit else ""
     lines = [f"{one.name} = {show_value(found.value)}{unit}"]
     default = "" if found.source == "default" else f", default {show_value(one.default)}"
-    lines += textwrap.wrap(one.help, 92, initial_indent="    ", subsequent_indent="    ")
+    lines += paragraph(one.help, INDENT)
     lines.append(f"    from {found.source}{default} · {one.env} · {_change(one)}")
     if limits := limits_of(one):
         lines.append(f"    {limits}")

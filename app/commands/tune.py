@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.commands import options
-from app.commands.tune_rounds import FAMILY, tune_rounds
+from app.commands.tune_rounds import FAMILY, tune_rounds, what_to_price
 from app.known_profiles import known_profiles
 from app.report import OK, say
-from app.streams import write_data
+from app.streams import write_lines
 from engine.errors import EngineError, RequestError
 from engine.locate import choose
 from engine.model.config import SHAPES, ModelConfig
@@ -19,6 +19,9 @@ from engine.settings.load import load_settings
 if TYPE_CHECKING:  # both load torch
     from engine.tune.entries import Outcome
     from engine.tune.run import Tuning
+
+SECONDS = 600
+"""How long tiles are swept where nobody says how long."""
 
 MAX_DROPPED_SHOWN = 12
 """Refused tiles that are spelled out: a family may refuse many for one reason."""
@@ -32,7 +35,10 @@ def tune(
             metavar="NAME",
         ),
     ] = None,
-    seconds: Annotated[int, typer.Option(help="Stop after this long.", min=1)] = 600,
+    seconds: Annotated[
+        int | None,
+        typer.Option(help="Stop the sweep of tiles after this long; 600.", metavar="N", min=1),
+    ] = None,
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
     model: options.Model = None,
@@ -49,7 +55,7 @@ def tune(
         typer.Option(help=f"{FAMILY}: tokens before them, such as 1024,8192.", metavar="N,..."),
     ] = None,
 ) -> int:
-    """Find the fastest launch tiles for this GPU, or measure what rounds cost.
+    """Find the fastest tiles for this GPU, or what rounds cost on it.
 
     Sweeps the shapes of the 27B and of your model. A tile is kept only when it changes no bit; the
     table is used from the next start on. With '--family rounds', rounds of your model's sizes are
@@ -62,17 +68,22 @@ def tune(
             "--shape, --rows and --context are of what rounds cost.",
             f"Write --family {FAMILY} beside them.",
         )
+    with_tiles = bool(names) or not with_rounds
+    if seconds is not None and not with_tiles:
+        raise RequestError("--seconds is of the sweep of tiles.", "Leave it out: rounds end alone.")
     given: dict[str, object] = {"model.dir": model, "model.profile": profile}
     settings, _ = load_settings(options.as_settings(given, None))
-    if names or not with_rounds:
-        _tune_tiles(settings, names, seconds, dry_run=dry_run)
-    if with_rounds:
-        tune_rounds(settings, shape, rows, context, dry_run=dry_run)
+    asked = what_to_price(settings, shape, rows, context) if with_rounds else None
+    if with_tiles:
+        _tune_tiles(settings, names, seconds or SECONDS, dry_run=dry_run)
+    if asked is not None:
+        tune_rounds(settings, asked, dry_run=dry_run)
     return OK
 
 
 def _tune_tiles(settings: Settings, names: list[str], seconds: int, *, dry_run: bool) -> None:
     from engine.check.families import choose_families, sizes_of
+    from engine.compute_path import ready_kernels
     from engine.doctor import has_cuda
     from engine.tune import run as tuning
 
@@ -82,6 +93,8 @@ def _tune_tiles(settings: Settings, names: list[str], seconds: int, *, dry_run: 
             "There is no CUDA device here, and tiles are measured on the GPU that they serve.",
             "Run it on the machine with the GPU.",
         )
+    if said := ready_kernels(settings.kernels, "cuda"):
+        say(said)
     found = tuning.tune(
         families,
         [sizes_of(*one) for one in _models(settings)],
@@ -90,7 +103,7 @@ def _tune_tiles(settings: Settings, names: list[str], seconds: int, *, dry_run: 
         dry_run=dry_run,
         progress=say,
     )
-    write_data("\n".join(_table(found, dry_run=dry_run)) + "\n")
+    write_lines(_table(found, dry_run=dry_run))
 
 
 def _models(settings: Settings) -> list[tuple[str, ModelConfig, Sequence[str]]]:

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 from app.commands.bench_figures import heading, parse_numbers
 from app.known_profiles import known_profiles
 from app.report import say
-from app.streams import write_data
+from app.streams import write_lines
 from engine.locate import choose
 from engine.model.config import ModelConfig, config_of_shape
 from engine.model.config_file import read_config
 from engine.profile import Profile, kv_format_of
 from engine.settings.declared import Settings
+from engine.sizes import counted
 
 if TYPE_CHECKING:  # both load torch
     from engine.draft.price_table import PriceTable
-    from engine.tune.rounds import Measured
+    from engine.tune.rounds import Asked, Measured
 
 FAMILY = "rounds"
 """What ``--family`` calls the prices of rounds, which are no family of kernels."""
@@ -24,22 +25,24 @@ USUAL_PROFILE = "fp8"
 """Whose formats a shape is drawn in where no profile is set."""
 
 
-def tune_rounds(
-    settings: Settings, shape: str | None, rows: str | None, context: str | None, *, dry_run: bool
-) -> None:
-    """Measure, print and write what rounds cost.
+def what_to_price(
+    settings: Settings, shape: str | None, rows: str | None, context: str | None
+) -> "Asked":
+    """Which rounds shall be measured; refused here, before anything is.
 
     Args:
-        settings: which model, where tables lie, on which device.
+        settings: which model, on which device.
         shape: random weights of this shape, in the profile's formats; None is the model that a chat
             would open, whose sizes and formats are drawn.
         rows: numbers between commas; None are the usual ones.
         context: the same of positions before the rounds.
-        dry_run: write nothing.
+
+    Raises:
+        RequestError: the shape, a number of rows or a context is not to be had.
     """
     from engine.compute_path import choose_compute_path
-    from engine.open import choose_device
-    from engine.tune.rounds import USUAL, WALKED, Asked, contexts_of, measure_rounds
+    from engine.machine.device import choose_device
+    from engine.tune.rounds import USUAL, WALKED, Asked, contexts_of, expect_sound
 
     name, config, profile = _model(settings, shape)
     device = choose_device(settings.model.device)
@@ -54,10 +57,26 @@ def tune_rounds(
         kv_format_of(profile, settings),
         settings.model.threads,
     )  # fmt: skip
+    expect_sound(asked)
+    return asked
+
+
+def tune_rounds(settings: Settings, asked: "Asked", *, dry_run: bool) -> None:
+    """Measure, print and write what rounds cost.
+
+    Args:
+        settings: where tables lie, and which kernels run.
+        asked: which rounds, from `what_to_price`.
+        dry_run: write nothing.
+    """
+    from engine.compute_path import choose_compute_path
+    from engine.tune.rounds import measure_rounds
+
+    path = choose_compute_path(settings, asked.device)
     found = measure_rounds(asked, path, settings.data_dir, dry_run=dry_run, progress=say)
     for notice in found.facts["notices"]:
         say(notice)
-    write_data("\n".join(_lines(found)) + "\n")
+    write_lines(_lines(found))
 
 
 def _model(settings: Settings, shape: str | None) -> tuple[str, ModelConfig, Profile]:
@@ -82,7 +101,7 @@ def _lines(found: "Measured") -> Iterator[str]:
     yield from _staircase(found.table)
     if found.table.steps:
         pairs = zip(found.table.steps, found.table.draft_ms, strict=True)
-        drafts = (f"{steps} step{'s' * (steps > 1)} {ms:.3f} ms" for steps, ms in pairs)
+        drafts = (f"{counted(steps, 'step')} {ms:.3f} ms" for steps, ms in pairs)
         yield f"drafts of the MTP head: {', '.join(drafts)}"
     yield ""
     if found.path is None:
@@ -100,4 +119,4 @@ def _staircase(table: "PriceTable") -> Iterator[str]:
         for at, rows in enumerate(table.rows):
             if shape == "chain" or rows > 2:  # two rows are always a chain
                 figures = "".join(f"{ladder[at]:>10.3f}" for ladder in ladders)
-                yield f"{shape:<6}{rows:>3} row{'s' * (rows > 1):<10}{figures}"
+                yield f"{shape:<6}{counted(rows, 'row', '>3'):<17}{figures}"

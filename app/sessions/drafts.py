@@ -4,11 +4,16 @@ import contextlib
 import os
 from pathlib import Path
 
+from engine.own_file import read_own
+
+MAX_BYTES = 1 << 30
+"""More than anybody pastes."""
+
 
 def read_draft(path: Path) -> str:
     """The draft, or nothing."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_own(path, MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
 

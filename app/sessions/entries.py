@@ -112,20 +112,26 @@ class Contents:
         self.messages[entry.id] = entry
         self.leaf = entry.id
 
-    def mend(self) -> int:
-        """Mark answers that a crash cut off as stopped; returns how many there were.
+    def mend(self) -> tuple[int, int]:
+        """Mark answers that a crash cut off as stopped, and give every message a place.
 
-        A message whose parent was lost with a damaged line follows the message before it.
+        A message whose parent does not stand before it, for a line is damaged, follows the message
+        before it: so no walk up or down the tree goes round.
+
+        Returns:
+            How many answers were cut off, and how many messages had lost their place.
         """
-        num_unfinished = 0
-        before = ROOT
+        num_unfinished = num_moved = 0
+        before, seen = ROOT, {ROOT}
         for one in list(self.messages.values()):
             mended = one
-            if one.parent != ROOT and one.parent not in self.messages:
+            if one.parent not in seen:
+                num_moved += 1
                 mended = replace(mended, parent=before)
             if one.state == "writing":
                 num_unfinished += 1
                 mended = replace(mended, state="stopped", reason="interrupted")
             self.messages[one.id] = mended
             before = one.id
-        return num_unfinished
+            seen.add(before)
+        return num_unfinished, num_moved

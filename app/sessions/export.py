@@ -49,7 +49,9 @@ def export_to(session: Session, path: Path, kind: str = "", *, replace: bool = F
     except FileExistsError:
         raise SessionError(
             f"{path} exists already.",
-            "Give another name, or replace it with 'qwen38 sessions export ID FILE --force'.",
+            "Give another name, or replace it with 'qwen38 sessions export ID FILE --force'."
+            if path.is_file()
+            else "It is no plain file: give another name.",
         ) from None
     except OSError as problem:
         raise SessionError(

@@ -7,12 +7,19 @@ from pathlib import Path
 
 from app.sessions.logfile import read_lines, to_line
 from app.streams import write_all
+from engine.own_file import read_tail
 
 MAX_ENTRIES = 2000
 """Prompts that are read back; older ones stay in the file."""
 
+MAX_BYTES = 32 << 20
+"""What is read of the end of the file: most entries have less than a kB."""
+
 MAX_ENTRY_CHARACTERS = 100_000
 """A paste above this is a document, not a prompt that the next run recalls."""
+
+_APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
+"""A pipe that nobody reads is a problem at once, and not waited for."""
 
 
 class PromptHistory:
@@ -48,7 +55,7 @@ class PromptHistory:
 
     def _append(self, line: bytes) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = os.open(self.path, _APPENDING, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             write_all(fd, line)
@@ -57,7 +64,7 @@ class PromptHistory:
 
     def _read(self) -> list[str]:
         try:
-            lines, _ = read_lines(self.path.read_bytes())
+            lines, _ = read_lines(read_tail(self.path, MAX_BYTES))
         except OSError:
             return []
         texts = [one["text"] for one in lines if isinstance(one.get("text"), str)]

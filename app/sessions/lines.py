@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.sessions.entries import Contents, FileSpan, MessageEntry
+from app.sessions.checked import DAMAGED
+from app.sessions.entries import ROOT, Contents, FileSpan, MessageEntry
 from app.sessions.turns import pack, unpack
 from engine.records import TurnRecord
 from engine.types import Role
@@ -30,7 +31,7 @@ def _apply(contents: Contents, line: Mapping[str, Any]) -> None:
     kind = line.get("type")
     try:
         _APPLY[str(kind)](contents, line)
-    except (KeyError, TypeError, ValueError):
+    except DAMAGED:
         contents.num_foreign += 1
     else:
         contents.touch(line)
@@ -90,7 +91,7 @@ def _apply_message(contents: Contents, line: Mapping[str, Any]) -> None:
     content = _text(line, "content")
     reasoning = str(line.get("reasoning", ""))
     entry = MessageEntry(
-        id=_text(line, "id"),
+        id=_new_id(line),
         parent=_text(line, "parent"),
         role=_role(line),
         content=content,
@@ -114,7 +115,7 @@ def _record(contents: Contents, entry: MessageEntry, line: Mapping[str, Any]) ->
 
 
 def _apply_start(contents: Contents, line: Mapping[str, Any]) -> None:
-    entry = MessageEntry(_text(line, "id"), _text(line, "parent"), "assistant", "")
+    entry = MessageEntry(_new_id(line), _text(line, "parent"), "assistant", "")
     at, model = str(line.get("at", "")), str(line.get("model", ""))
     made_with = _made_with(line)
     contents.put(replace(entry, at=at, state="writing", model=model, made_with=made_with))
@@ -183,6 +184,14 @@ def _text(line: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise TypeError(key)
     return value
+
+
+def _new_id(line: Mapping[str, Any]) -> str:
+    """The id of a message; `ROOT` is none, for it would stand above itself."""
+    found = _text(line, "id")
+    if found == ROOT:
+        raise ValueError("id")
+    return found
 
 
 def _role(line: Mapping[str, Any]) -> Role:

@@ -12,6 +12,9 @@ from typing import Any, cast
 
 from app.appended import AppendedFile
 
+MAX_SESSION_BYTES = 1 << 30
+"""What is read of one file: a full context of a million tokens takes some 20 MB with its record."""
+
 
 class LogFile:
     """The writing end of one file; nothing is opened or created before the first line.

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from app.sessions.entries import MessageEntry
 from app.sessions.lines import read_contents
-from app.sessions.logfile import read_lines
+from app.sessions.logfile import MAX_SESSION_BYTES, read_lines
 from app.visible import visible_line
+from engine.own_file import read_own
 
 CELLS_BEFORE, LINE_CELLS = 24, 76
 
@@ -50,7 +51,7 @@ def excerpt_of_file(path: Path, search: str) -> str:
     """
     words = words_of(search)
     try:
-        data = path.read_bytes()
+        data = read_own(path, MAX_SESSION_BYTES)
     except OSError:
         return ""
     folded = data.decode("utf-8", "replace").casefold()

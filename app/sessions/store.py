@@ -9,10 +9,12 @@ from pathlib import Path
 
 from app.sessions.entries import Contents
 from app.sessions.lines import FORMAT, read_contents, title_line
-from app.sessions.logfile import LogFile, read_lines
+from app.sessions.logfile import MAX_SESSION_BYTES, LogFile, read_lines
 from app.sessions.session import TRACE_SUFFIX, Session
 from app.sessions.stamps import now
 from engine.errors import EngineError, how_to_read, nearest
+from engine.own_file import read_own
+from engine.sizes import counted
 
 SUFFIX = ".jsonl"
 
@@ -115,7 +117,7 @@ class SessionStore:
         found.sort(key=lambda one: (one.updated, one.id), reverse=True)
         if not num_unreadable:
             return found, ""
-        files = f"{num_unreadable} file{'s' * (num_unreadable > 1)}"
+        files = counted(num_unreadable, "file")
         return found, f"{files} in {self.folder} could not be read."
 
     def list(self) -> list[SessionSummary]:
@@ -204,7 +206,7 @@ def _find(folder: Path, wanted: str, *, min_characters: int = 1) -> Path:
             f"'{wanted}' fits {len(fitting)} sessions: {', '.join(fitting[:5])}.",
             "Give more of the id.",
         )
-    hint = nearest(wanted, by_id) if len(by_id) < 10 else "See 'qwen38 sessions list'."
+    hint = nearest(wanted, by_id) if 0 < len(by_id) < 10 else "See 'qwen38 sessions list'."
     raise SessionError(f"There is no session '{wanted}' in {folder}.", hint)
 
 
@@ -223,7 +225,10 @@ def _hold(path: Path, what: str) -> LogFile:
 
 
 def _refused(path: Path, what: str, problem: OSError) -> SessionError:
-    return SessionError(f"{path} cannot be {what}: {problem.strerror}.")
+    return SessionError(
+        f"{path} cannot be {what}: {problem.strerror}.",
+        "Allow yourself to write to its folder, or check the disk.",
+    )
 
 
 def _lock(log: LogFile) -> str:
@@ -237,7 +242,7 @@ def _lock(log: LogFile) -> str:
 
 def _read(path: Path) -> tuple[Contents, list[str]]:
     try:
-        lines, num_damaged = read_lines(path.read_bytes())
+        lines, num_damaged = read_lines(read_own(path, MAX_SESSION_BYTES))
     except OSError as problem:
         raise SessionError(
             f"{path} does not read: {problem.strerror}.", how_to_read(problem)
@@ -253,9 +258,13 @@ def _read(path: Path) -> tuple[Contents, list[str]]:
     warnings: list[str] = []
     if num_bad := num_damaged + contents.num_foreign:
         warnings.append(
-            f"{num_bad} damaged line{'s' * (num_bad > 1)} of {path.name} could not be read; "
+            f"{counted(num_bad, 'damaged line')} of {path.name} could not be read; "
             "everything else is here."
         )
-    if contents.mend():
+    num_unfinished, num_moved = contents.mend()
+    if num_moved:
+        some = counted(num_moved, "message")
+        warnings.append(f"{some} had lost the place, and each follows the message before it.")
+    if num_unfinished:
         warnings.append("The last answer was cut off; what had been saved of it is here.")
     return contents, warnings

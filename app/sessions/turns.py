@@ -5,9 +5,28 @@ The text of a turn is not in here; it stands in the message. Knows no file.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, cast
+from typing import Any, get_args
 
-from engine.records import BYTE_PARTS, PHASES, RangeRecord, RoundRecord, TurnRecord
+from app.sessions.checked import (
+    DAMAGED,
+    MAX_NUMBER,
+    MAX_ROUND_TOKENS,
+    MAX_TURN_TOKENS,
+    count,
+    counts,
+    number,
+    ranges,
+    text,
+)
+from engine.draft.ngrams import num_common
+from engine.records import (
+    BYTE_PARTS,
+    PHASES,
+    DraftShape,
+    FinishReason,
+    RoundRecord,
+    TurnRecord,
+)
 
 COLUMNS = (
     *("drafter", "shape", "rows", "tested", "accepted", "num_tokens", "context", "start_s"),
@@ -15,6 +34,13 @@ COLUMNS = (
     *(f"{name}_bytes" for name in BYTE_PARTS),
 )
 """What a round's row holds; its token ids are the next ``num_tokens`` of the turn's."""
+
+_SMALL = {"rows", "tested", "accepted", "num_tokens"}
+
+_TIMES = ("ttft_s", "total_s", "prefill_tok_s", "decode_tok_s")
+"""Seconds of a turn, and its rates."""
+
+MAX_SEED = 2**64
 
 
 def pack(record: TurnRecord, ids_before: Sequence[int] = ()) -> dict[str, Any]:
@@ -26,40 +52,73 @@ def pack(record: TurnRecord, ids_before: Sequence[int] = ()) -> dict[str, Any]:
     data = asdict(replace(record, logits=None, rounds=()))
     for name in ("text", "reasoning", "logits", "rounds"):
         del data[name]
-    for name in ("ttft_s", "total_s", "prefill_tok_s", "decode_tok_s"):
+    for name in _TIMES:
         data[name] = round(data[name], 6)
-    num_common = _num_common(ids_before, record.prompt_ids)
-    data["prompt_ids"] = {"before": num_common, "more": record.prompt_ids[num_common:]}
+    common = num_common(ids_before, record.prompt_ids)
+    data["prompt_ids"] = {"before": common, "more": record.prompt_ids[common:]}
     data["rounds"] = {"columns": COLUMNS, "rows": [row_of(one) for one in record.rounds]}
     data["drafts"] = drafts_of(record.rounds)
     return data
 
 
 def unpack(
-    data: Mapping[str, Any], text: str, reasoning: str, ids_before: Sequence[int] = ()
+    data: Mapping[str, Any], answer: str, reasoning: str, ids_before: Sequence[int] = ()
 ) -> TurnRecord | None:
     """The record behind ``pack``'s values, or None when they are damaged or of another make.
 
     Where the ids before it are not those it was packed with, it has no ids of its prompt.
     """
     try:
-        fields = dict(data)
-        ids = tuple(cast("list[int]", fields.pop("token_ids")))
-        table = fields.pop("rounds")
-        ranges = tuple(RangeRecord(**one) for one in fields.pop("ranges"))
-        rounds = rounds_of(table["columns"], table["rows"], ids)
-        prompt = fields.pop("prompt_ids", {"before": 0, "more": ()})
-        prompt_ids = (*ids_before[: prompt["before"]], *prompt["more"])
-        if len(prompt_ids) != fields["prompt_tokens"]:
-            prompt_ids = ()
-        rounds = with_drafts(rounds, fields.pop("drafts", ()))
-        fields["token_chars"] = tuple(cast("list[int]", fields.get("token_chars", ())))
-        return TurnRecord(
-            text=text, reasoning=reasoning, token_ids=ids, rounds=rounds, ranges=ranges,
-            prompt_ids=prompt_ids, **fields,
-        )  # fmt: skip
-    except (KeyError, TypeError, ValueError, AttributeError):
+        return _unpack({**_LATER, **data}, answer, reasoning, ids_before)
+    except DAMAGED:
         return None
+
+
+_LATER: Mapping[str, Any] = {
+    "prompt_ids": {"before": 0, "more": ()},
+    "drafts": (),
+    "token_chars": (),
+    "error": "",
+    "arithmetic": "",
+    "reread_tokens": 0,
+}
+"""What earlier makes of this program did not write."""
+
+
+def _unpack(
+    data: Mapping[str, Any], answer: str, reasoning: str, ids_before: Sequence[int]
+) -> TurnRecord:
+    ids = counts(data["token_ids"])
+    prompt, figures = data["prompt_ids"], figures_of(data)
+    prompt_ids = (*ids_before[: count(prompt, "before")], *counts(prompt["more"]))
+    rounds = rounds_of(data["rounds"]["columns"], data["rounds"]["rows"], ids)
+    return TurnRecord(
+        text=answer,
+        reasoning=reasoning,
+        token_ids=ids,
+        rounds=with_drafts(rounds, data["drafts"]),
+        ranges=ranges(data["ranges"]),
+        prompt_ids=prompt_ids if len(prompt_ids) == figures["prompt_tokens"] else (),
+        reread_tokens=count(data, "reread_tokens"),
+        arithmetic=text(data, "arithmetic"),
+        token_chars=counts(data["token_chars"]),
+        **figures,
+    )
+
+
+def figures_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What sessions and traces both say of a turn; raises one of `DAMAGED` where no turn has it."""
+    reason = data["finish_reason"]
+    if reason not in get_args(FinishReason):
+        raise ValueError(reason)
+    return {
+        "finish_reason": reason,
+        "prompt_tokens": count(data, "prompt_tokens", MAX_TURN_TOKENS),
+        "reused_tokens": count(data, "reused_tokens"),
+        **{name: number(data, name) for name in _TIMES},
+        "seed": count(data, "seed", MAX_SEED),
+        "error": text(data, "error"),
+    }
 
 
 def row_of(one: RoundRecord) -> list[object]:
@@ -75,12 +134,15 @@ def row_of(one: RoundRecord) -> list[object]:
 def rounds_of(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], ids: tuple[int, ...]
 ) -> tuple[RoundRecord, ...]:
-    """The rounds behind ``row_of``'s rows; ``ids`` are the turn's tokens."""
+    """The rounds behind ``row_of``'s rows; ``ids`` are the turn's tokens.
+
+    Raises one of `DAMAGED` where a row holds what no round has.
+    """
     rounds: list[RoundRecord] = []
+    values = [row_values(columns, row) for row in rows]
     # The rounds commit the turn's last tokens: a first token out of the prefill has no round.
-    begin = len(ids) - sum(row[list(columns).index("num_tokens")] for row in rows)
-    for index, row in enumerate(rows):
-        value = dict(zip(columns, row, strict=True))
+    begin = len(ids) - sum(value["num_tokens"] for value in values)
+    for index, value in enumerate(values):
         end = begin + value["num_tokens"]
         rounds.append(
             RoundRecord(
@@ -101,10 +163,18 @@ def rounds_of(
     return tuple(rounds)
 
 
-def _num_common(before: Sequence[int], ids: Sequence[int]) -> int:
-    """Length of the common beginning."""
-    pairs = enumerate(zip(before, ids, strict=False))
-    return next((at for at, (one, other) in pairs if one != other), min(len(before), len(ids)))
+def row_values(columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
+    """A row by its columns; raises one of `DAMAGED` where it holds what no round has."""
+    value = dict(zip(columns, row, strict=True))
+    text(value, "drafter")
+    if value["shape"] not in get_args(DraftShape):
+        raise ValueError(row)
+    for name in COLUMNS[2:]:
+        if name.endswith(("_s", "_ms")):
+            number(value, name)
+        else:
+            count(value, name, MAX_ROUND_TOKENS if name in _SMALL else MAX_NUMBER)
+    return value
 
 
 def drafts_of(rounds: Sequence[RoundRecord]) -> list[list[tuple[int, ...]]]:
@@ -118,11 +188,14 @@ def drafts_of(rounds: Sequence[RoundRecord]) -> list[list[tuple[int, ...]]]:
 def with_drafts(
     rounds: tuple[RoundRecord, ...], drafts: Sequence[Sequence[Sequence[int]]]
 ) -> tuple[RoundRecord, ...]:
-    """The rounds with ``drafts_of``'s values; unchanged where those are of other rounds."""
+    """The rounds with ``drafts_of``'s values; unchanged where those are of other rounds.
+
+    Raises one of `DAMAGED` where they hold what nobody drafts.
+    """
     if len(drafts) != len(rounds):
         return rounds
-    ids = [tuple(int(one) for one in draft[0]) for draft in drafts]
-    parents = [tuple(int(one) for one in draft[1]) if draft[1:] else () for draft in drafts]
+    ids = [counts(draft[0]) for draft in drafts]
+    parents = [counts(draft[1], MAX_ROUND_TOKENS) if draft[1:] else () for draft in drafts]
     return tuple(
         replace(one, draft_ids=proposed, draft_parents=follows)
         for one, proposed, follows in zip(rounds, ids, parents, strict=True)

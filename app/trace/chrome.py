@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Any, cast
 
 from app.rates import TurnRates
+from app.sessions.checked import DAMAGED
 from app.sessions.turns import COLUMNS, row_of
 from app.trace.lines import FORMAT, Line, end_line, head_line
 from app.trace.traced import Chunk, Head, TracedTurn
@@ -180,7 +181,7 @@ def lines_of(document: Mapping[str, Any]) -> Iterator[Line | None]:
     for event in cast("list[Any]", document["traceEvents"]):
         try:
             line = _line_of(event)
-        except (KeyError, TypeError, AttributeError):
+        except DAMAGED:
             yield None
             continue
         if line is None:
@@ -219,9 +220,13 @@ def _head_of(metadata: Event, run: object) -> Head:
     return Head(str(run), at, {name: value for name, value in facts.items() if name != "at"})
 
 
+MOST_DIGITS = 9
+"""That are read of a format's number: Python refuses one of thousands."""
+
+
 def _format_of(metadata: Event) -> int:
     made = str(metadata["format"]).removeprefix(f"{MADE_BY} ")
-    return int(made) if made.isdecimal() else 0
+    return int(made[:MOST_DIGITS]) if made.isdecimal() else 0
 
 
 def _facts(head: Head) -> dict[str, Any]:

@@ -128,6 +128,11 @@ def exported_at_the_end(recorder: Recorder, target: Path | None) -> Generator[No
 
 def _export_run(recorder: Recorder, target: Path) -> None:
     sources = recorder.sources(whole=False)
+    if not sources and recorder.problem:
+        raise TraceError(
+            f"Nothing could be recorded ({recorder.problem}), so that there is no trace to write.",
+            "Make room there, or give paths.data on another disk.",
+        )
     if not sources:
         say("Nothing was answered, so that there is no trace to write.")
         return

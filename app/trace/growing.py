@@ -1,23 +1,20 @@
 """From the lines of a recording back to turns; a line that does not fit is counted, not trusted."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast, get_args
+from typing import Any, cast
 
-from app.sessions.turns import COLUMNS, rounds_of, with_drafts
+from app.sessions.checked import DAMAGED, MAX_TURN_TOKENS, count, counts, number, text
+from app.sessions.turns import (
+    COLUMNS,
+    figures_of,
+    rounds_of,
+    row_values,
+    with_drafts,
+)
 from app.trace.lines import FORMAT, Line
 from app.trace.traced import CUT_OFF, Chunk, Fact, Head, Notice, Piece, TracedTurn, TraceError
-from engine.records import FinishReason, TurnRecord
+from engine.records import TurnRecord
 from engine.types import Channel
-
-MAX_ROUND_TOKENS, MAX_TURN_TOKENS = 1024, 10_000_000
-"""More than that no engine commits: a file that says so is damaged or means harm."""
-
-_SMALL = {"rows", "tested", "accepted", "num_tokens"}
-
-MAX_NUMBER = 10**15
-"""No time, rate or byte count of a round is larger."""
-
-MAX_SEED = 2**64
 
 
 class LineReader:
@@ -34,7 +31,7 @@ class LineReader:
         for line in lines:
             try:
                 done = self._take(line)
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except DAMAGED:
                 self.num_damaged += 1
             else:
                 if done is not None:
@@ -71,14 +68,14 @@ def read_head(line: Line) -> Head:
 
     Raises:
         TraceError: a later make of this program wrote it.
-        ValueError: it is damaged; so do KeyError and TypeError say.
+        ValueError: it is damaged; so do the others of `DAMAGED` say.
     """
-    if (made := _count(line, "format")) > FORMAT:
+    if (made := count(line, "format")) > FORMAT:
         raise TraceError(
             f"The trace has the format {made}, expected {FORMAT} at most.",
             "A newer version of this program wrote it; open it there.",
         )
-    return Head(_text(line, "run"), _text(line, "at"), _facts(line["facts"]))
+    return Head(text(line, "run"), text(line, "at"), _facts(line["facts"]))
 
 
 def read_columns(line: Line) -> Sequence[str]:
@@ -95,8 +92,8 @@ class _Growing:
     def __init__(self, head: Head, columns: Sequence[str], line: Line) -> None:
         self._head = head
         self._columns = columns
-        self._start_s = _number(line, "start_s")
-        self._at = _text(line, "at")
+        self._start_s = number(line, "start_s")
+        self._at = text(line, "at")
         self._request = _facts(line["request"])
         self._prompt = str(line.get("prompt", ""))
         self._rows: list[Sequence[Any]] = []
@@ -110,54 +107,35 @@ class _Growing:
             case "round":
                 self._add_row(line["row"])
             case "chunk":
-                times = (_number(line, "start_s"), _number(line, "end_s"))
+                times = (number(line, "start_s"), number(line, "end_s"))
                 names = ("num_tokens", "num_total", "num_reused")
-                self._chunks.append(Chunk(*times, *(_count(line, one) for one in names)))
+                self._chunks.append(Chunk(*times, *(count(line, one) for one in names)))
             case "notice":
-                self._notices.append(Notice(_number(line, "at_s"), _text(line, "text")))
+                self._notices.append(Notice(number(line, "at_s"), text(line, "text")))
             case "text":
                 channel: Channel = "thinking" if line["channel"] == "thinking" else "answer"
-                self._pieces.append(Piece(_number(line, "at_s"), channel, _text(line, "text")))
+                self._pieces.append(Piece(number(line, "at_s"), channel, text(line, "text")))
             case _:
                 raise ValueError(kind)
 
     def _add_row(self, row: Sequence[Any]) -> None:
-        value = dict(zip(self._columns, row, strict=True))
-        if not isinstance(value["drafter"], str) or value["shape"] not in ("chain", "tree"):
-            raise ValueError(row)
-        for name in COLUMNS[2:]:
-            if name.endswith(("_s", "_ms")):
-                _number(value, name)
-            else:
-                _count(value, name, MAX_ROUND_TOKENS if name in _SMALL else MAX_NUMBER)
+        self._num_tokens += row_values(self._columns, row)["num_tokens"]
         self._rows.append(row)
-        self._num_tokens += value["num_tokens"]
 
     def end(self, line: Line) -> TracedTurn:
-        finish_reason = line["finish_reason"]
-        if finish_reason not in get_args(FinishReason):
-            raise ValueError(finish_reason)
         kept = line.get("ids")
-        num_tokens = _count(line, "num_tokens", MAX_TURN_TOKENS)
-        ids = (0,) * num_tokens if kept is None else tuple(int(one) for one in kept)
+        num_tokens = count(line, "num_tokens", MAX_TURN_TOKENS)
+        ids = (0,) * num_tokens if kept is None else counts(kept)
         rounds = rounds_of(self._columns, self._rows, ids)
         return self._done(
             TurnRecord(
                 text=str(line.get("text", "")),
                 reasoning=str(line.get("reasoning", "")),
                 token_ids=ids,
-                finish_reason=finish_reason,
-                prompt_tokens=_count(line, "prompt_tokens"),
-                reused_tokens=_count(line, "reused_tokens"),
-                ttft_s=_number(line, "ttft_s"),
-                total_s=_number(line, "total_s"),
-                prefill_tok_s=_number(line, "prefill_tok_s"),
-                decode_tok_s=_number(line, "decode_tok_s"),
                 rounds=with_drafts(rounds, line.get("drafts", ())),
                 ranges=(),
-                token_chars=tuple(int(one) for one in line.get("chars", ())),
-                seed=_count(line, "seed", MAX_SEED),
-                error=_text(line, "error"),
+                token_chars=counts(line.get("chars", ())),
+                **figures_of(line),
             )
         )
 
@@ -202,28 +180,6 @@ class _Growing:
             pieces=tuple(self._pieces),
             record=record,
         )
-
-
-def _number(line: Line, name: str) -> float:
-    """A number from 0 to ``MAX_NUMBER``."""
-    value = line[name]
-    if type(value) not in (int, float) or not 0 <= value <= MAX_NUMBER:
-        raise ValueError(name)
-    return float(value)
-
-
-def _count(line: Line, name: str, most: int = MAX_NUMBER) -> int:
-    value = line[name]
-    if type(value) is not int or not 0 <= value <= most:
-        raise ValueError(name)
-    return value
-
-
-def _text(line: Line, name: str) -> str:
-    value = line[name]
-    if not isinstance(value, str):
-        raise TypeError(name)
-    return value
 
 
 def _facts(values: Mapping[str, object]) -> dict[str, Fact]:

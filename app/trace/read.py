@@ -15,6 +15,7 @@ from app.trace.growing import LineReader
 from app.trace.lines import Line
 from app.trace.traced import TracedTurn, TraceError
 from engine.errors import how_to_read
+from engine.sizes import counted
 
 MAX_EXPORT_BYTES = 1 << 30
 """Most that is read of an exported trace: it is parsed as a whole. 100,000 rounds have 100 MB."""
@@ -98,7 +99,7 @@ def all_turns(path: Path, tell: Callable[[str], None]) -> Iterator[TracedTurn]:
         num_turns += 1
         yield turn
     if num := reader.num_damaged:
-        tell(f"{num} damaged line{'s' * (num > 1)} of {path} could not be read; the rest is here.")
+        tell(f"{counted(num, 'damaged line')} of {path} could not be read; the rest is here.")
     if not num_turns:
         raise TraceError(f"{path} holds no turn.", "Record an answer first.")
 

@@ -151,6 +151,11 @@ class Recorder:
             if self._file is not None:
                 self._file.flush()
 
+    @property
+    def problem(self) -> str:
+        """Which file was refused last, and why; empty where none was."""
+        return self._problem
+
     def take_problem(self) -> str:
         """Why nothing is recorded, once a process; else empty."""
         if not self._problem or self._is_told:

@@ -20,6 +20,7 @@ from app.tui.pieces import (
 from app.tui.transcript import Transcript
 from app.visible import visible
 from engine.records import RoundRecord, TurnRecord
+from engine.sizes import counted
 
 STOPPED = {
     "cancelled": "stopped, the text is kept: /continue goes on",
@@ -224,7 +225,7 @@ def foot_of(entry: MessageEntry, record: TurnRecord | None, note: str = "") -> l
     parts = [reason] if reason else []
     if record is not None and record.token_ids:
         count = len(record.token_ids)
-        parts.append(f"{count} token{'s' * (count != 1)}")
+        parts.append(counted(count, "token"))
         if record.decode_tok_s:
             parts.append(f"{record.decode_tok_s:.1f} tok/s")
         parts.append(f"first after {record.ttft_s:.2f} s")

@@ -274,8 +274,9 @@ class ChatApp(KeyedApp):
         self._finding.open(text)
 
     @on(FindBar.Changed)
-    def _find_changed(self, event: FindBar.Changed) -> None:
-        self._finding.look_for(event.text)
+    def _find_changed(self) -> None:
+        # what was typed over already is not looked for: keys may come faster than a search ends
+        self._finding.look_for(self._finding.bar.text)
 
     @on(FindBar.Stepped)
     def _find_stepped(self, event: FindBar.Stepped) -> None:

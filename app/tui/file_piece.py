@@ -8,7 +8,7 @@ from app.tui.pieces import FoldingPiece
 from app.tui.theme import Look
 from app.tui.wrap import clip, fold_text
 from app.visible import visible, visible_line
-from engine.sizes import size_text
+from engine.sizes import counted, size_text
 
 NAME_CELLS = 60
 
@@ -49,7 +49,7 @@ class FilePiece(FoldingPiece):
     def _draw(self, width: int, look: Look) -> list[Strip]:
         signs = look.signs
         sign = signs.unfolded if self._is_open else signs.folded
-        lines = f"{self._num_lines:,} line{'s' * (self._num_lines != 1)}"
+        lines = counted(self._num_lines, "line", ",")
         parts = [f"{sign} {self._name}", lines, self._size]
         parts += [] if self._is_open else ["Enter shows it"]
         title = Strip([Segment(clip(f" {signs.dot} ".join(parts), width), look.dim)])

@@ -24,11 +24,7 @@ class FindBar(Horizontal):
     ]
 
     class Changed(Message):
-        """Another text is looked for."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        """Another text is looked for, `text`: by the time this is read it may be a later one."""
 
     class Stepped(Message):
         """The next match is wanted, or the one before."""
@@ -47,6 +43,11 @@ class FindBar(Horizontal):
         """A sign, the box, and how many there are."""
         yield self._input
         yield self._count
+
+    @property
+    def text(self) -> str:
+        """What is in the box."""
+        return self._input.value
 
     def open(self, text: str | None = None) -> None:
         """Show it, with another text to look for or the last one."""
@@ -68,7 +69,7 @@ class FindBar(Horizontal):
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.post_message(self.Changed(event.value))
+        self.post_message(self.Changed())
 
     def action_step(self, step: int) -> None:
         """Go to another match."""

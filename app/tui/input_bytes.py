@@ -4,7 +4,9 @@ import codecs
 from collections.abc import Callable
 from functools import partial
 
+from textual._xterm_parser import XTermParser
 from textual.drivers import linux_driver
+from textual.message import Message
 
 _BEGIN, _END = "\x1b[200~", "\x1b[201~"
 _ESCAPE_SHOWN = {0x1B: "\N{SYMBOL FOR ESCAPE}"}
@@ -55,13 +57,25 @@ class TerminalText:
         return inside.translate(_ESCAPE_SHOWN) + end, behind
 
 
+class KeyParser(XTermParser):
+    """The library's parser, for terminals that report a window without pixels or cells as well."""
+
+    def parse_mouse_code(self, code: str) -> Message | None:
+        """A mouse event; it counts in cells where the terminal does not know its pixels."""
+        sizes = (self.terminal_pixel_size, self.terminal_size)
+        if any(one is not None and not all(one) for one in sizes):
+            self.mouse_pixels = False
+        return super().parse_mouse_code(code)
+
+
 def read_bytes_safely() -> None:
-    """Have the thread that reads the keys decode with `TerminalText`.
+    """Have the thread that reads the keys decode with `TerminalText` and parse with `KeyParser`.
 
     It decodes strictly and ends with the first byte that is no UTF-8, and the screen with it. Its
     decoder is no argument, so the name that it looks up is replaced.
     """
     linux_driver.getincrementaldecoder = _decoder  # pyright: ignore[reportPrivateImportUsage]
+    linux_driver.XTermParser = KeyParser  # pyright: ignore[reportPrivateImportUsage]
 
 
 def _decoder(encoding: str) -> Callable[[], TerminalText]:

@@ -3,7 +3,7 @@
 import re
 
 from app.attached import as_words
-from engine.sizes import size_text
+from engine.sizes import counted, size_text
 
 MIN_LINES = 8
 MIN_CHARACTERS = 1000
@@ -32,7 +32,7 @@ class PastedTexts:
         self._num += 1
         self._texts[str(self._num)] = text
         size = size_text(len(text.encode("utf-8", "replace")))
-        return f"[pasted text #{self._num}: {num_lines} line{'s' * (num_lines > 1)}, {size}]"
+        return f"[pasted text #{self._num}: {counted(num_lines, 'line')}, {size}]"
 
     def expand(self, text: str) -> str:
         """The message with every sign exchanged for its text."""

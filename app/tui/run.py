@@ -21,6 +21,7 @@ from app.tui.worker import SWITCH_SECONDS, EngineWorker
 from app.visible import visible
 from engine.settings.declared import Settings
 from engine.settings.registry import Resolved
+from engine.sizes import counted
 
 LAST = ("", "last")
 """What ``--resume`` without an id stands for."""
@@ -104,10 +105,10 @@ def farewell(session: Session) -> str:
     records = [one.record for one in session.messages.values() if one.record is not None]
     tokens = sum(len(one.token_ids) for one in records)
     timed = [one for one in records if one.decode_tok_s]
-    counted = sum(len(one.token_ids) - 1 for one in timed)
+    num_decoded = sum(len(one.token_ids) - 1 for one in timed)
     decode_s = sum((len(one.token_ids) - 1) / one.decode_tok_s for one in timed)
-    mean = f", {counted / decode_s:.1f} tok/s" if decode_s else ""
-    answers = f"{len(records)} answer{'s' * (len(records) != 1)}, {tokens} tokens{mean}"
+    mean = f", {num_decoded / decode_s:.1f} tok/s" if decode_s else ""
+    answers = f"{counted(len(records), 'answer')}, {tokens} tokens{mean}"
     return visible(
         f"{session.title}\n"
         f"  {answers}\n"

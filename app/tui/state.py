@@ -7,7 +7,7 @@ from app.tui.conversation import Conversation
 from app.tui.lines import Part, apart, fit
 from app.tui.theme import Look
 from app.visible import visible_line
-from engine.sizes import size_text
+from engine.sizes import counted, size_text
 from engine.types import PromptProgressed
 
 
@@ -88,8 +88,8 @@ def _answer_parts(chat: Conversation, seconds: float, look: Look) -> list[Part]:
     if rates is None:
         return []
     return [
-        Part(f"{rates.total_tokens:,} tokens", look.text, 7),
-        Part(f"{len(rates.rounds):,} rounds", look.dim, 4),
+        Part(counted(rates.total_tokens, "token", ","), look.text, 7),
+        Part(counted(len(rates.rounds), "round", ","), look.dim, 4),
         Part(f"{seconds - chat.answering.began_at:.1f} s", look.dim, 5),
     ]
 

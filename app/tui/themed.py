@@ -5,12 +5,18 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 from textual import events
 from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.filter import LineFilter
+from textual.geometry import Size
 
 from app.live import LiveSettings
 from app.tui.ascii_only import AsciiOnly
 from app.tui.theme import ANSI, NAMES, THEMES, Look, get_look
 from engine.settings import environment
+
+SMALLEST = (10, 3)
+"""Columns and rows that are always drawn into: the library fails where frames leave no cell. What
+lies outside the window comes to light when it grows."""
 
 
 class ThemedApp(App[None]):
@@ -27,7 +33,9 @@ class ThemedApp(App[None]):
         """What was typed before anything could take it; None from then on."""
 
     async def on_event(self, event: events.Event) -> None:
-        """Hold what was typed while the program started, until `take_early`."""
+        """Hold what was typed while the program started, until `take_early`; bound the window."""
+        if isinstance(event, events.Resize):
+            event = _bounded(event)
         if self._early is not None and isinstance(event, events.Key | events.Paste):
             self._early.append(event)
         else:
@@ -38,6 +46,10 @@ class ThemedApp(App[None]):
         early, self._early = self._early or (), None
         for event in early:  # not posted anew: newer keys may wait to be taken already
             await super().on_event(event)
+
+    def pop_screen(self) -> AwaitComplete:
+        """Close the sheet on top; keys in quick succession may ask a closed one to close again."""
+        return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete.nothing()
 
     @property
     def look(self) -> Look:
@@ -78,3 +90,9 @@ class ThemedApp(App[None]):
     def _print_error_renderables(self) -> None:
         # a person gets one sentence and the name of a log (app/report.py), never a traceback
         self._exit_renderables.clear()
+
+
+def _bounded(event: events.Resize) -> events.Resize:
+    """The event, of a window of no fewer cells than `SMALLEST`."""
+    size = Size(*map(max, event.size, SMALLEST))
+    return event if size == event.size else events.Resize(size, size)

@@ -175,16 +175,22 @@ class ParameterScreen(ModalScreen[list[str] | None]):
 
     @on(Input.Changed)
     def _check(self, event: Input.Changed) -> None:
-        name = event.input.name or ""
+        if isinstance(event.input, TextField):
+            self._reads(event.input)
+            if event.input.has_focus:
+                self._explain(event.input.name or "")
+
+    def _reads(self, field: Field) -> bool:
+        """Whether what a row holds now is a value; the sentence of one that is none is kept."""
+        name = field.name or ""
         try:
-            parse(KNOWN[name], event.value.strip(), SOURCE)
+            parse(KNOWN[name], field.value.strip(), SOURCE)
         except SettingsError as error:
             self._refused[name] = str(error).removeprefix(f"{SOURCE}: ")
         else:
             self._refused.pop(name, None)
-        event.input.set_class(name in self._refused, "-wrong")
-        if event.input.has_focus:
-            self._explain(name)
+        field.set_class(name in self._refused, "-wrong")
+        return name not in self._refused
 
     @on(Input.Submitted)
     def _next(self) -> None:
@@ -196,7 +202,8 @@ class ParameterScreen(ModalScreen[list[str] | None]):
             if self._set_system is not None and widget.text != visible(self._system):
                 self._system = widget.text
                 self._set_system(widget.text)
-        elif isinstance(widget, TextField | ChoiceField) and name not in self._refused:
+        # a key may come before the word of what was typed last
+        elif isinstance(widget, TextField | ChoiceField) and self._reads(widget):
             value = widget.value.strip()
             if value != raw_text(self._live.resolved[name].value):
                 self._live.set(name, value)

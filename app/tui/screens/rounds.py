@@ -17,6 +17,7 @@ from app.tui.instruments.round_table import round_rows, strip_rows, table_rows
 from app.tui.instruments.rows import Rows
 from app.tui.instruments.sections import row
 from app.tui.theme import Look
+from engine.sizes import counted
 
 PAINTS_S = 10
 ROWS_FOR_STRIP = 22
@@ -95,7 +96,7 @@ class RoundsScreen(ModalScreen[None]):
         tones = tones_of(look, live=True)
         keys = f"{look.signs.up}{look.signs.down} round  [ ] answer  F2 closes"
         rounds = rates.rounds if rates is not None else []
-        count = f"  {len(rounds):,} round{'s' * (len(rounds) != 1)}" + (
+        count = f"  {counted(len(rounds), 'round', ',')}" + (
             f", {self._older} back" * bool(self._older)
         )
         title = ends(
