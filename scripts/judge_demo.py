@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def judge(answerer: Answerer, questions: list[dict]) -> dict:
 def main() -> int:
     """Prints the result as JSON; exit code 1 when fewer than `--least` answers pass."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--command", nargs="+", default=["qwen38", "run"])
+    parser.add_argument("--command", nargs="+", default=[sys.executable, "-m", "app", "run"])
     parser.add_argument("--records", type=Path, help="JSON lines to judge")
     parser.add_argument("--eager", action="store_true", help="run the files without the product")
     parser.add_argument("--profile", type=Path, default=PROFILE)

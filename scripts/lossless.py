@@ -10,7 +10,8 @@ again as its records say: to the same bits. Exit status 1 when any differs.
 
 A part of it: `--first` and `--prompts` for the prompts, `--sampling` and `--drafter` for the ways
 to answer them, `--seconds` for as many as fit. `--kv fp8` keeps keys and values in 8 bits;
-`--dflash` draws a DFlash2 drafter beside random weights, which `auto` then weighs too.
+`--dflash` draws a DFlash2 drafter beside random weights, which `auto` then weighs too;
+`--launches sm_121` rehearses the launches of a GB10 on another GPU.
 """
 
 import argparse
@@ -34,7 +35,7 @@ from engine.locate import Choice
 from engine.open import open_engine
 from engine.profile import get_profile, load_profiles
 from engine.records import TurnRecord
-from engine.settings.declared import ModelSettings, Settings
+from engine.settings.declared import KernelSettings, ModelSettings, Settings
 from engine.text.tokenizer import Tokenizer
 from engine.turn.local import LocalEngine
 from engine.types import Message, Request, Sampling, TurnEnded
@@ -150,6 +151,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--kv", choices=("bf16", "fp8"), help="format of keys and values")
     parser.add_argument("--dflash", action="store_true", help="draw a DFlash2 drafter")
+    parser.add_argument("--launches", default="auto", help="whose launch choices kernels make")
     parser.add_argument("--prompts", type=int, default=20)
     parser.add_argument("--first", type=int, default=0, help="number of the first prompt")
     parser.add_argument("--tokens", type=int, default=1000)
@@ -167,13 +169,16 @@ def _arguments() -> argparse.Namespace:
 def _opened(arguments: argparse.Namespace) -> LocalEngine:
     """The demo's checkpoint, or random weights with its tokenizer; no token ends an answer."""
     place = ModelSettings(device=arguments.device, kv=arguments.kv)
+    kernels = KernelSettings(launches=arguments.launches)
     if arguments.model != "demo":
         shape = "27b" if arguments.model == "27b" else "demo"
         place = replace(place, context_tokens=512 + arguments.tokens)
         profile = get_profile(arguments.profile, load_profiles())
-        return random_engine(shape, profile, Settings(model=place), with_dflash=arguments.dflash)[0]
+        settings = Settings(model=place, kernels=kernels)
+        return random_engine(shape, profile, settings, with_dflash=arguments.dflash)[0]
     chosen = Choice(DEMO, get_profile("demo", load_profiles()), is_demo=True)
-    engine = open_engine(chosen, Settings(model=place), None, threading.Event())
+    settings = Settings(model=place, kernels=kernels)
+    engine = open_engine(chosen, settings, None, threading.Event())
     assert isinstance(engine, LocalEngine)
     return engine
 

@@ -32,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from kernels import FAMILY_MODULES
 from kernels.common.case import Case
+from kernels.common.chips import has_wgmma
 from kernels.common.family import Family, Op, load_families
 from kernels.common.operands import operands_of
 from kernels.common.proofs import SEED
@@ -41,16 +42,8 @@ from kernels.linear.laws import drawn
 from kernels.linear.problems import FORMATS
 from kernels.linear.skinny import order_of, skinny_linear
 from kernels.linear.streamed import GROUP_TILES
-from kernels.linear.tile import (
-    CLUSTERS,
-    SkinnyProblem,
-    SkinnyTile,
-    SkinnyTiles,
-    Source,
-    fits,
-    most_tiles,
-)
-from kernels.linear.tile_choice import HAS_WGMMA
+from kernels.linear.tile import CLUSTERS, SkinnyProblem, SkinnyTile, SkinnyTiles, Source
+from kernels.linear.tile_room import fits, most_tiles
 from kernels.linear.weight import Weight
 from kernels.mixer.laws import PLANS, play
 from kernels.mixer.rounds import Sizes
@@ -157,7 +150,7 @@ def skinny_tiles(
 
 
 def streamed_tiles(num_sms: int) -> Iterator[tuple[SkinnyProblem, SkinnyTile, bool]]:
-    """One tile of a Hopper, past which activations stream, for each number of blocks of a cluster.
+    """One tile past which activations stream, for each number of blocks of a cluster.
 
     A warpgroup has four tiles; the second of the last launch has one.
     """
@@ -179,7 +172,7 @@ def _skinny_calls() -> Iterator[Call]:
     properties = torch.cuda.get_device_properties("cuda")
     limit, num_sms = properties.shared_memory_per_block_optin, properties.multi_processor_count
     tiles = list(skinny_tiles(limit, num_sms))
-    if properties.major == HAS_WGMMA:
+    if has_wgmma((properties.major, properties.minor)):
         tiles += streamed_tiles(num_sms)
     compile_ahead(Variant(tile, one, overlap=overlap) for one, tile, overlap in tiles)
     for problem, tile, overlap in tiles:

@@ -195,9 +195,10 @@ class ScriptedHead:
         state.length += len(next_ids)
 
     def draft(
-        self, _hidden: torch.Tensor, _token_id: int, state: ScriptedRows, number: int
+        self, hidden: torch.Tensor, next_ids: Sequence[int], state: ScriptedRows, number: int
     ) -> list[int]:
-        """Propose."""
+        """Count the rows before the last and propose."""
+        self.fill(hidden[:-1], next_ids[:-1], state)
         places = range(state.length + 2, state.length + 2 + number)
         return [self._text[at] if at % 3 else 0 for at in places]
 

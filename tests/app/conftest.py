@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.command_line import run_command_line
+from app.sessions.store import SessionStore
 from engine.settings.environment import child_environment
 from tests.app.terminal import Terminal, wait_until
 
@@ -82,9 +83,9 @@ def interrupted(environment, tmp_path):
             command, env={**environment, "WRITING": str(writing)}, cwd=ROOT,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         ) as child:  # fmt: skip
-            wait_until(writing.exists, 30)
+            wait_until(writing.exists)
             child.send_signal(signal.SIGINT)
-            out, errors = child.communicate(timeout=30)
+            out, errors = child.communicate(timeout=60)
         return SimpleNamespace(returncode=child.returncode, stdout=out, stderr=errors)
 
     return call
@@ -109,3 +110,9 @@ def _run(command, environment, options):
     return subprocess.run(
         command, env=environment, capture_output=True, timeout=60, check=False, **options
     )
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store of sessions in a folder of the test's own."""
+    return SessionStore(tmp_path / "sessions")

@@ -12,6 +12,8 @@ import termios
 import time
 from pathlib import Path
 
+from tests.tries import PATIENCE_S
+
 SHELL = 'trap : INT TERM HUP; "$@"; echo "<<exit $?>>"; trap - HUP; while :; do sleep 60; done'
 """The traps keep the shell alive; a trap that runs a command is reset in its children."""
 
@@ -48,7 +50,7 @@ class Terminal:
     def type(self, text):
         os.write(self.master, text.encode())
 
-    def wait_for(self, pattern, timeout=20.0):
+    def wait_for(self, pattern, timeout=PATIENCE_S):
         """Read until ``pattern`` is in what came since the last call that matched."""
         end = time.monotonic() + timeout
         while (match := re.search(pattern.encode(), self.output, re.DOTALL)) is None:
@@ -88,7 +90,7 @@ def state_of(pid):
         return ""
 
 
-def wait_until(condition, timeout=10.0):
+def wait_until(condition, timeout=PATIENCE_S):
     end = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < end, "it never came true"

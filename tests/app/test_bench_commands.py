@@ -1,13 +1,18 @@
 """`bench prefill`, `bench ab` and `doctor --explain` as a person meets them."""
 
+import errno
 import json
-from dataclasses import replace
+import os
+from dataclasses import asdict, replace
 
 import pytest
 
+from app.commands import bench_figures, bench_round
 from engine.bench import ab
+from engine.bench.launches import Place
 from engine.bench.switches import SWITCHES
 from engine.compute_path import ComputePath
+from engine.errors import OutputError
 from engine.model.config import SHAPE_DEMO, SHAPES, hybrid_layers
 from engine.model.packing import Launching
 
@@ -48,6 +53,41 @@ def test_bench_round_shows_phases_launches_and_parts(small, qwen38, tmp_path):
     assert lines[-3].split() == ["rows", "GB", "of", "weights", "head", "state", "kv"]
 
 
+def test_bench_round_says_that_a_cpu_has_no_kernels_to_tell(small, qwen38):
+    done = qwen38(
+        *("bench", "round", "--context", "16", "--repetitions", "1", "--device", "cpu"), "--kernels"
+    )
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.decode().splitlines()[-1]
+    assert last == "No kernel was seen: a CPU has none, or the driver lets nobody look."
+
+
+def test_bench_round_refuses_before_anything_is_drawn(qwen38):
+    for arguments, words in (
+        (("--rows", "33"), "A round has 1 to 32 rows, not 33."),
+        (("--context", "4096"), "The model has 4,096 positions; 4,096 tokens of context"),
+    ):
+        done = qwen38("bench", "round", *arguments)
+        assert (done.returncode, words in done.stderr.decode()) == (2, True)
+        assert b"drawing" not in done.stderr
+
+
+def test_a_round_is_told_by_kernel():
+    places = [asdict(Place("skinny", "rows", 64, 26.25, 1.7)), asdict(Place("rows", "", 1, 2, 0.1))]
+    drafts = {"kernels": {"places": places[1:]}}
+    rounds = [{"rows": 16, "kernels": places}, {"rows": 1, "kernels": None}]
+    lines = bench_round._kernels(rounds, drafts)
+    assert [" ".join(line.split()) for line in lines] == [
+        "",
+        "rows kernel, and which it ends behind launches us each adds ms",
+        "16 skinny, rows 64 26.25 1.700",
+        "16 rows 1 2.00 0.100",
+        "",
+        "rows kernel, and which it ends behind launches us each adds ms",
+        "MTP rows 1 2.00 0.100",
+    ]
+
+
 def test_bench_round_times_the_heads_own_drafts(small, qwen38, tmp_path, monkeypatch):
     monkeypatch.setitem(SHAPES, "demo", replace(SMALL, num_mtp_layers=1))
     target = tmp_path / "rounds.json"
@@ -80,7 +120,7 @@ def test_bench_prefill_writes_what_it_measured(small, qwen38, tmp_path):
     assert [one["tokens"] for one in result["prompts"]] == [40, 300]
     assert all(0 < one["ms"] < one["first_token_ms"] for one in result["prompts"])
     text = done.stdout.decode()
-    assert "demo fp8 on cpu, chunks of 256 tokens, 1 prompts each" in text
+    assert "demo fp8 on cpu, chunks of 256 tokens, 1 prompt each" in text
     assert "path: reference" in text
     assert "ms: reading alone, host; first ms: with head and choice, host, until" in text
     assert b"prompts of 300 tokens" in done.stderr
@@ -109,7 +149,7 @@ def test_bench_ab_gives_a_verdict(on_kernels, qwen38, tmp_path):
     assert (result["base"]["value"], result["candidate"]["value"]) == ("on", "off")
     assert (result["equal_tokens"], result["equal_logits"], result["fault"]) == (True, True, "")
     text = done.stdout.decode()
-    assert "kernels.graphs, 2 passes of 1 rounds of 2 rows, 16 before" in text
+    assert "kernels.graphs, 2 passes of 1 round of 2 rows, 16 before" in text
     assert "tokens are equal; equal logits, bit for bit" in text
     assert text.splitlines()[-1].startswith("resolved" if result["resolved"] else "not resolved")
 
@@ -233,6 +273,27 @@ def test_bench_ui_refuses_in_a_sentence(qwen38):
         (("--engine", "modelx"), "There is no engine 'modelx'. Did you mean 'model'?"),
         (("--engine", "random", "--shape", "28b"), "Did you mean '27b'?"),
         (("--engine", "random", "--profile", "nvfp5"), "nvfp4"),
+        (("--profile", "nvfp4"), "Write --engine model or random beside it."),
+        (("--engine", "model", "--shape", "27b"), "--shape says nothing to the engine 'model'."),
+        (("--engine", "random", "--model", "/x"), "--model says nothing to the engine 'random'."),
+        (("--tokens", "99999999999"), "'sampling.max_tokens' is 99999999999, expected 1 to"),
+        (("--seed", "99999999999999999999"), "'sampling.seed' is 99999999999999999999, expected"),
+        (("--messages", "999999999"), "less than or equal to 100000"),
+        (("--set", "nope=1"), "there is no setting 'nope'"),
     ):
         done = qwen38("bench", "ui", *arguments)
         assert (done.returncode, words in done.stderr.decode()) == (2, True)
+
+
+def test_figures_of_before_stay_when_the_disk_refuses_new_ones(tmp_path, monkeypatch):
+    target = tmp_path / "rounds.json"
+    bench_figures.write_figures(target, {"ms": 1})
+
+    def refuse(_fd):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OutputError, match="No space left on device"):
+        bench_figures.write_figures(target, {"ms": 2})
+    assert json.loads(target.read_text()) == {"ms": 1}
+    assert list(tmp_path.iterdir()) == [target]

@@ -57,6 +57,19 @@ def test_every_command_has_help(qwen38):
         assert b"Usage: qwen38" in done.stdout
 
 
+@pytest.mark.parametrize("group", [(), ("bench",), ("sessions",)])
+def test_help_is_whole_sentences_and_names_values_in_words(qwen38, monkeypatch, group):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = qwen38(*group, "--help").stdout.decode().splitlines()
+    assert [line for line in lines if line.endswith("...") and "Usage" not in line] == []
+    for command in [line.split()[0] for line in lines[lines.index("Commands:") + 1 :] if line]:
+        if command in {"Exit", "memory,"}:  # the epilogue
+            continue
+        told = qwen38(*group, command, "--help").stdout.decode()
+        options = told.partition("\nOptions:")[2]
+        assert "<" not in options.replace("<=x<=", ""), command
+
+
 def test_usage_errors_are_one_sentence(qwen38):
     for arguments, message in (
         (("run", "hi", "--nonsense"), "No such option: --nonsense. See "),
@@ -65,7 +78,12 @@ def test_usage_errors_are_one_sentence(qwen38):
         (("rnu",), "No such command 'rnu'. Did you mean 'run'?"),
         (("sessions", "epxort"), "No such command 'epxort'. Did you mean 'export'?"),
         (("volcano",), "No such command 'volcano'. See "),
-        (("bench", "round", "--context", "0"), "Invalid value for '--context': "),
+        (("bench", "round", "--context", "0"), "--context is '0', expected it to be greater "),
+        (("run", "hi", "--seed", "x"), "--seed is 'x', expected it to be a valid integer. See "),
+        (("run", "hi", "--seed", "\x1b[2J"), "--seed is '␛[2J', expected it to be a valid "),
+        (("chat", "--speed", ""), "--speed is '', expected it to be a valid number. See "),
+        (("run", "hi", "there"), "(there). Write a prompt of several words in quotes. See "),
+        (("chat", "there"), "unexpected extra argument(s) (there). See "),
     ):
         done = qwen38(*arguments)
         said = done.stderr.decode()
@@ -103,7 +121,7 @@ def test_ctrl_c_while_modules_load_is_no_traceback(environment, wait_ms):
     ) as child:  # fmt: skip
         time.sleep(wait_ms / 1000)
         child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=30)
+        _, errors = child.communicate(timeout=60)
     if b"Traceback" in errors:  # a busy machine's interpreter had not begun the program
         assert b"in main" not in errors
         return
@@ -206,7 +224,8 @@ def test_a_profile_of_ones_own_is_listed_and_its_mistakes_are_named(qwen38, tmp_
     shown = qwen38("profiles", "show", "mine").stdout.decode()
     folder = re.escape(str(own.parent / "elsewhere"))
     assert re.search(rf"^looks for +the folder {folder}$", shown, re.MULTILINE)
-    assert "missing. The folder holds no config.json." in shown
+    lacks = rf"^files +missing\. {folder} holds no config\.json: .+ names it\.$"
+    assert re.search(lacks, shown, re.MULTILINE)
     assert "opens: no rounds, chunks of 64," in shown
     done = qwen38("run", "hi", "--profile", "mine")
     assert done.returncode == 3

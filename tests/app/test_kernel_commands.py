@@ -31,6 +31,7 @@ def on_a_gpu(monkeypatch, tmp_path):
     def call(*candidates):
         family = fake.family(Sleeper(), (fake.PRESENT, *candidates))
         monkeypatch.setattr("engine.doctor.has_cuda", lambda: True)
+        monkeypatch.setattr("engine.compute_path.what_triton_lacks", lambda: None)
         monkeypatch.setattr(families, "choose_families", lambda names, *_: (family,))
         monkeypatch.setattr(tiles, "load_families", lambda names: (family,))
         place = lambda folder: tuning.Place("cpu", fake.CAPABILITY, folder)
@@ -227,6 +228,8 @@ def test_tune_of_rounds_refuses_in_a_sentence(qwen38, few_rounds):
         ((*ROUNDS, "--rows", "4,1"), "--rows is 4, 1, expected numbers that ascend."),
         ((*ROUNDS, "--context", "x"), "expected numbers between commas"),
         ((*ROUNDS, "--shape", "28b"), "Did you mean '27b'?"),
+        ((*ROUNDS, "--seconds", "5"), "--seconds is of the sweep of tiles."),
+        ((*ROUNDS, "--family", "linear", "--rows", "33"), "A round has 1 to 32 rows, not 33."),
     ):
         done = qwen38(*arguments)
         assert done.returncode == 2

@@ -14,7 +14,10 @@ DIRTY = "\x1b[?1049h\x1b[?1003h\x1b[?2004h\x1b[?25l"
 
 CHILD = """
 import os, signal, sys, termios, time, tty
+from app import launcher
 from app.launcher import supervise
+
+launcher.GRACE_S = 1.0
 
 def dirty():
     tty.setraw(0)

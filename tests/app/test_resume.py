@@ -137,6 +137,25 @@ def test_a_conversation_of_other_bits_is_read_in_the_usual_way_and_told(
     assert ["with another arithmetic or other weights" in one for one in notices] == [True]
 
 
+@pytest.mark.parametrize("damage", ["an id of a larger vocabulary", "a chunk that nobody reads"])
+def test_a_record_that_this_model_cannot_repeat_is_left_alone(model, folder, tmp_path, damage):
+    options = {"sampling": SAMPLINGS["greedy"], "max_tokens": 8, "drafter": "off"}
+    first = Talk(model, folder, SessionStore(tmp_path).create("fake", "demo", ""))
+    first.ask(QUESTIONS[0], **options)
+    resumed = Talk(model, folder, reopened(first.session, tmp_path))
+    answer = resumed.session.path_messages()[-1]
+    if damage.startswith("an id"):
+        ids = (*answer.record.prompt_ids[:-1], model.config.vocab_size)
+        record = replace(answer.record, prompt_ids=ids)
+    else:
+        begun, *more = answer.record.ranges
+        record = replace(answer.record, ranges=(replace(begun, chunk_tokens=65), *more))
+    resumed.session._contents.messages[answer.id] = replace(answer, record=record)
+    record, _ = resumed.ask(QUESTIONS[1], **options)
+    assert [one.how for one in record.ranges] == ["prefill", "decode"]
+    assert max(record.prompt_ids) < model.config.vocab_size
+
+
 def test_another_try_after_a_resume_reads_nothing_again(model, folder, tmp_path):
     options = {"sampling": SAMPLINGS["greedy"], "max_tokens": 8, "drafter": "off"}
     first = Talk(model, folder, SessionStore(tmp_path).create("fake", "demo", ""))

@@ -245,7 +245,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(environment):
     ) as child:
         child.stdout.read(1)
         child.stdout.close()
-        assert child.wait(timeout=30) == 141
+        assert child.wait(timeout=60) == 141
         assert child.stderr.read() == b""
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from app.launcher import GRACE_S, RESET
 from app.sessions.store import SessionStore
+from app.tui.worker import CLOSE_SECONDS
 from tests.app.conftest import ROOT
 from tests.app.terminal import Terminal, state_of, wait_until
 
@@ -42,6 +43,10 @@ def test_a_signal_ends_it_in_order(chat, number):
         assert state_of(child) == ""
 
 
+def test_a_screen_that_waits_for_a_round_is_not_killed_for_it():
+    assert GRACE_S >= 2 * CLOSE_SECONDS
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_killed_screen_is_cleaned_up(chat, number):
     with chat([]) as terminal:
@@ -68,6 +73,17 @@ def test_a_terminal_that_vanishes_takes_the_chat_with_it(environment):
     os.close(master)
     wait_until(lambda: os.waitpid(pid, os.WNOHANG)[0] == pid, timeout=GRACE_S + 10)
     assert state_of(child) == ""
+
+
+def test_a_terminal_that_vanishes_below_a_shell_that_goes_on_takes_the_chat_with_it(chat):
+    """The kernel tells the leader of the session alone, and this one tells nobody."""
+    with chat([]) as terminal:
+        terminal.wait_for(IN_SCREEN)
+        pids = terminal.family()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, terminal.master)
+        os.close(nothing)
+        wait_until(lambda: all(state_of(pid) in ("", "Z") for pid in pids[:2]))
 
 
 def test_a_talk_on_the_screen_is_kept(chat, qwen38):

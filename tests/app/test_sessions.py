@@ -1,53 +1,17 @@
-"""A conversation is on disk before it counts, and no file, disk or second window loses it."""
+"""A conversation is on disk before it counts, and no disk or second window loses it."""
 
 import json
 import resource
-import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
-from threading import Event
 
 import pytest
 
 from app.sessions import answer as answer_module
 from app.sessions.entries import ROOT
-from app.sessions.export import as_json, as_markdown, export_to
-from app.sessions.history import PromptHistory
 from app.sessions.logfile import LogFile
 from app.sessions.store import SessionError, SessionStore
-from engine.types import Message, Request, TurnEnded
-from tests.fakes.engine import Script, ScriptedEngine
-
-ROOT_FOLDER = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def store(tmp_path):
-    return SessionStore(tmp_path / "sessions")
-
-
-def a_record(**changes):
-    engine = ScriptedEngine([Script(thinking="let me see")])
-    request = Request(messages=(Message("user", "hello"),))
-    last = list(engine.generate(request, Event()))[-1]
-    assert isinstance(last, TurnEnded)
-    return replace(last.record, **changes)
-
-
-def words(session):
-    return [
-        (one.id, one.parent, one.content, one.reasoning, one.state, one.reason)
-        for one in session.path_messages()
-    ]
-
-
-def talk(session, question="What is a volcano?", record=None):
-    session.add_message("user", question)
-    writer = session.start_answer()
-    writer.append("thinking", "let me")
-    writer.append("answer", "A volcano")
-    return writer.finish(record or a_record())
+from engine.types import Message
+from tests.app.talks import a_record, talk, words
 
 
 def recorded(prompt_ids):
@@ -147,52 +111,6 @@ def test_parts_of_a_growing_answer_survive_a_crash(store, monkeypatch):
     answer = again.path_messages()[-1]
     assert (answer.content, answer.reasoning, answer.state) == ("A volc", "hm ", "stopped")
     assert "cut off" in again.warnings[0]
-
-
-TAILS = {
-    "half a line": b'{"type":"mess',
-    "null bytes": b"\0" * 4096,
-    "no text": b"\xff\xfe\n",
-    "deep": b"[" * 10_000 + b"\n",
-    "a number": b"7\n",
-    "no type": b"{}\n",
-}
-
-
-@pytest.mark.parametrize("tail", TAILS.values(), ids=TAILS.keys())
-def test_a_damaged_tail_is_skipped_and_told(store, tail):
-    session = store.create("m", "demo", "")
-    talk(session)
-    session.close()
-    with session.path.open("ab") as file:
-        file.write(tail)
-    again = store.open(session.id)
-    assert words(again) == words(session)
-    assert "damaged" in again.warnings[0]
-    again.add_message("user", "and go on")
-    again.close()
-    assert store.open(session.id).path_messages()[-1].content == "and go on"
-
-
-def test_every_single_line_may_be_damaged(store):
-    session = store.create("m", "demo", "")
-    talk(session, "one")
-    talk(session, "two")
-    session.close()
-    whole = session.path.read_bytes().splitlines(keepends=True)
-    for index in range(len(whole)):
-        for damage in (b"", b"garbage\n", b'{"type":"message","id":5}\n'):
-            session.path.write_bytes(b"".join([*whole[:index], damage, *whole[index + 1 :]]))
-            kept = store.open(session.id, write=False).path_messages()
-            assert len(kept) >= 3
-
-
-def test_a_foreign_file_is_refused_and_not_listed(store):
-    store.folder.mkdir(parents=True)
-    (store.folder / "x.jsonl").write_text("not ours")
-    assert store.list() == []
-    with pytest.raises(SessionError, match="no session of this program"):
-        store.open("x")
 
 
 def test_the_second_window_goes_on_in_a_copy(store):
@@ -316,19 +234,6 @@ def test_delete_removes_nothing_while_one_of_them_is_open(store):
     assert len(store.list()) == 2
 
 
-@pytest.mark.parametrize("made", [2, "two", None])
-def test_a_session_of_a_newer_make_is_refused_and_not_touched(store, made):
-    store.folder.mkdir(parents=True)
-    path = store.folder / "20990101-000000-abcd.jsonl"
-    path.write_text(json.dumps({"type": "session", "format": made, "at": "2099"}))
-    before = path.read_bytes()
-    with pytest.raises(SessionError, match=f"has the format {made}, expected 1 at most"):
-        store.open(path.stem)
-    assert path.read_bytes() == before
-    assert store.survey() == ([], f"1 file in {store.folder} could not be read.")
-    assert store.delete([path.stem]) == [path.stem]
-
-
 def test_a_file_whose_first_write_failed_is_removed(store):
     session = store.create("m", "demo", "")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -342,109 +247,9 @@ def test_a_file_whose_first_write_failed_is_removed(store):
     assert not session.path.exists()
 
 
-def test_the_draft_outlives_the_program(store):
-    session = store.create("m", "demo", "")
-    session.draft = "not sent ye\ud800t"
-    assert store.create("m", "demo", "").draft.startswith("not sent ye")
-    session.add_message("user", "sent")
-    session.draft = ""
-    assert store.create("m", "demo", "").draft == ""
-    session.draft = "the next one"
-    session.close()
-    assert store.open(session.id).draft == "the next one"
-
-
 def test_a_megabyte_of_paste_is_kept_to_the_last_byte(store):
     session = store.create("m", "demo", "")
     paste = "".join(chr(32 + index % 90) + "\n" * (index % 80 == 0) for index in range(1_000_000))
     session.add_message("user", paste)
     session.close()
     assert store.open(session.id).path_messages()[0].content == paste
-
-
-def test_history_is_shared_and_what_begins_with_a_space_ends_with_the_program(tmp_path):
-    path = tmp_path / "state" / "history.jsonl"
-    one, two = PromptHistory(path), PromptHistory(path)
-    one.add("first\nline two")
-    one.add(" a secret")
-    one.add("first\nline two")
-    two.add("second")
-    with path.open("ab") as file:
-        file.write(b"torn")
-    assert one.entries() == ["first\nline two", " a secret", "first\nline two"]
-    assert PromptHistory(path).entries() == ["first\nline two", "second"]
-    assert PromptHistory(Path("/proc/none/history")).add("x") is not None
-
-
-def test_two_processes_append_whole_entries(tmp_path):
-    program = (
-        "import sys; from pathlib import Path; from app.sessions.history import PromptHistory\n"
-        "h = PromptHistory(Path(sys.argv[1]))\n"
-        "for i in range(50): h.add(sys.argv[2] * 1000 + str(i))"
-    )
-    path = tmp_path / "history.jsonl"
-    children = [
-        subprocess.Popen([sys.executable, "-c", program, path, name], cwd=ROOT_FOLDER)
-        for name in "ab"
-    ]
-    assert [child.wait() for child in children] == [0, 0]
-    assert len(PromptHistory(path).entries()) == 100
-
-
-def test_exports_hold_every_word(store, tmp_path):
-    session = store.create("m", "demo", "be brief")
-    first = talk(session)
-    session.start_answer(first.parent).abort("stopped")
-    session.select(first.id)
-    text = as_markdown(session)
-    assert "## You\n\nWhat is a volcano?" in text
-    assert "> let me see" in text
-    data = json.loads(as_json(session))
-    assert len(data["messages"]) == 3
-    assert data["messages"][1]["record"]["token_ids"] == list(first.record.token_ids)
-    target = tmp_path / "talk.md"
-    export_to(session, target)
-    assert target.read_text() == text
-    with pytest.raises(SessionError, match="exists already"):
-        export_to(session, target)
-    with pytest.raises(SessionError, match="cannot be written"):
-        export_to(session, tmp_path / "no" / "talk.md")
-
-
-def test_exports_replace_in_one_step_and_never_a_session(store, tmp_path):
-    session = store.create("m", "demo", "")
-    talk(session)
-    target, link = tmp_path / "talk.md", tmp_path / "link.md"
-    target.write_text("the old export")
-    link.symlink_to(target)
-    with pytest.raises(SessionError, match="--force"):
-        export_to(session, target)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (5, hard))
-    try:
-        for path, replaces in ((target, True), (tmp_path / "new.md", False)):
-            with pytest.raises(SessionError, match="File too large"):
-                export_to(session, path, replace=replaces)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert target.read_text() == "the old export"
-    assert {path.name for path in tmp_path.iterdir()} == {"talk.md", "link.md", "sessions"}
-    export_to(session, link, replace=True)
-    assert link.is_symlink()
-    assert target.read_text() == as_markdown(session)
-    assert target.stat().st_mode & 0o777 == 0o600
-    kept = session.path.read_bytes()
-    (tmp_path / "sneaky.json").symlink_to(session.path)
-    for path in (session.path, store.folder / "new.md", tmp_path / "sneaky.json"):
-        with pytest.raises(SessionError, match="where the conversations are kept"):
-            export_to(session, path, "json", replace=True)
-    assert session.path.read_bytes() == kept
-
-
-def test_an_ending_chooses_the_format_and_others_are_refused(store, tmp_path):
-    session = store.create("m", "demo", "")
-    talk(session)
-    with pytest.raises(SessionError, match=r"End the name in \.md or \.json"):
-        export_to(session, tmp_path / "talk.txt")
-    assert export_to(session, tmp_path / "talk.JSON").read_text() == as_json(session)
-    assert export_to(session, tmp_path / "talk.txt", "markdown").exists()

@@ -7,6 +7,7 @@ import pytest
 
 from tests.app.conftest import ROOT
 from tests.app.terminal import Terminal
+from tests.tries import tries
 
 pytestmark = pytest.mark.timing
 
@@ -29,7 +30,7 @@ def start(environment):
 
 
 def test_the_first_frame_is_there_in_time_and_takes_keys(environment):
-    for _ in range(2):  # retried once: the machine may be busy with something else
+    for _ in tries():
         frame, key = start(environment)
         print(f"first frame {frame:.2f} s, a key {key * 1e3:.0f} ms")  # noqa: T201  (the figures)
         if frame <= FIRST_FRAME_S:

@@ -12,12 +12,20 @@ from triton.errors import TritonError
 from engine import compute_path
 from engine import open as opening
 from engine.bench import round as bench
-from engine.compute_path import ComputePath, KernelError, choose_compute_path, describe_paths
+from engine.compute_path import (
+    HELD_FORMATS,
+    ComputePath,
+    KernelError,
+    choose_compute_path,
+    choose_threads,
+    describe_paths,
+)
 from engine.errors import CancelledError, CheckpointError, SettingsError
 from engine.fit import need_of
 from engine.graph_classes import GraphClasses
 from engine.locate import Choice, choose
-from engine.model.config import SHAPE_DEMO
+from engine.machine.cores import num_physical_cores
+from engine.model.config import SHAPE_27B, SHAPE_DEMO
 from engine.model.footprint import weight_bytes
 from engine.model.packing import Launching
 from engine.model.random import random_model
@@ -42,6 +50,7 @@ PROFILES = load_profiles()
 def gpu(monkeypatch):
     """A GPU of a capability, whose compiler works: ``gpu((9, 0))``."""
     monkeypatch.setattr(compute_path.nvrtc, "keep_in", lambda folder: None)
+    monkeypatch.setattr(compute_path, "what_triton_lacks", lambda: None)
     monkeypatch.setattr(compute_path.skinny_launch, "cubin", lambda *args: b"")
     compute_path.why_kernels_do_not_run.cache_clear()
     yield lambda one: monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: one)
@@ -124,9 +133,14 @@ def test_the_switches_are_settings(monkeypatch):
         load_settings()
 
 
+def test_a_small_model_takes_one_thread_and_a_large_one_every_core():
+    assert choose_threads(SHAPE_DEMO) == 1
+    assert choose_threads(SHAPE_27B) == num_physical_cores()
+
+
 @pytest.mark.parametrize("raised", [RuntimeError, TritonError])
 def test_a_refused_launch_is_a_sentence(monkeypatch, raised):
-    model = random_model(SHAPE_DEMO, opening.HELD_FORMATS, device="cpu")
+    model = random_model(SHAPE_DEMO, HELD_FORMATS, device="cpu")
 
     def refuse(*args):
         raise raised("launch of Launch(...) failed: CUDA_ERROR_X\nmore")

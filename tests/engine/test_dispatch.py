@@ -98,6 +98,7 @@ def test_gate_and_up_of_4_bits_and_few_rows_end_in_one_output():
 
     apart = ["silu_mul"] * 4
     assert found(SPARK, "nvfp4") == [*["skinny_linear"] * 2, *["silu_mul"] * 2]
+    assert found(HOPPER, "nvfp4") == [*["skinny_linear"] * 3, "silu_mul"]
     assert found(SPARK, "fp8_block") == found(CPU, "nvfp4") == apart
 
 
@@ -106,6 +107,14 @@ def test_rows_of_a_round_are_added_and_normed_by_another_build_where_launches_ov
     assert builds == [*["CUDA C++"] * 2, *["Triton"] * 2]
     assert dispatch("norm", HOPPER, 1, KernelSettings(overlap=False)).build == "Triton"
     assert dispatch("norm", SPARK, 1, AUTO).build == "Triton"
+
+
+def test_rows_of_a_round_are_convolved_by_another_build_on_a_hopper_where_a_b_are_plain():
+    for operation in ("multiply gates of a round", "convolve a round"):
+        found = [dispatch(operation, facts, 4, AUTO) for facts in (HOPPER, SPARK)]
+        assert [one.name for one in found] == ["conv_gates"] * 2
+        assert [one.build for one in found] == ["CUDA C++", "Triton"]
+    assert dispatch("convolve a round", HOPPER, 32, AUTO, "nvfp4").build == "Triton"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ import pytest
 
 from engine.errors import (
     MAX_LISTED,
+    MAX_MESSAGE,
     EngineError,
+    RequestError,
     did_you_mean,
     how_to_read,
     how_to_write,
@@ -36,6 +38,14 @@ def test_without_a_guess_what_is_known_is_listed():
     assert nearest("volcano", ("b", "a")) == "Known are: a, b."
     assert nearest("volcano", map(str, range(MAX_LISTED + 1))) == ""
     assert nearest("volcano", ()) == ""
+
+
+@pytest.mark.parametrize("length", [1, 900, 5_000, 5_000_000])
+def test_a_value_without_end_leaves_a_sentence_to_read(length):
+    told = str(RequestError(f"--shape is '{'a' * length}', expected 27b or demo.", "Take one."))
+    assert told.startswith("--shape is 'a")
+    assert told.endswith("a', expected 27b or demo. Take one.")
+    assert len(told) <= min(length + 100, MAX_MESSAGE + 10)
 
 
 def test_an_error_is_its_message_and_how_to_mend_it():

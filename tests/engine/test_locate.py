@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.errors import CheckpointError, ProfileError
-from engine.locate import cached_snapshot, choose
+from engine.locate import HOW_TO_GIVE, HOW_TO_GIVE_FOLDER, cached_snapshot, choose, how_to_give
 from engine.profile import load_profiles
 from engine.quantize.manifest import MANIFEST_NAME
 from engine.settings.declared import ModelSettings, Settings
@@ -149,6 +149,17 @@ def test_a_folder_without_rights_says_what_is_missing(cache, tmp_path, monkeypat
 def test_a_profile_without_files_says_how_to_get_them(cache):
     with pytest.raises(CheckpointError, match="--model DIR"):
         choose(wanting(profile="fp8"), load_profiles())
+
+
+def test_what_is_told_to_be_downloaded_opens_the_profile(tmp_path):
+    profiles = load_profiles()
+    for profile in profiles.values():
+        told = how_to_give(profile)
+        assert not profile.repositories or f"download {profile.repositories[0]} with" in told
+    assert how_to_give(profiles["nvfp4"]) == HOW_TO_GIVE_FOLDER
+    assert how_to_give(profiles["fp8"]) == how_to_give(profiles["demo"]) == HOW_TO_GIVE
+    own = replace(profiles["fp8"], folder=str(tmp_path), path="own.toml")
+    assert how_to_give(own) == f"{tmp_path} holds no config.json: own.toml names it."
 
 
 def test_a_misspelt_profile_is_refused(cache):

@@ -12,11 +12,10 @@ from engine.errors import CancelledError, CheckpointError, SettingsError
 from engine.locate import Choice, choose
 from engine.machine.cores import num_physical_cores
 from engine.model.checkpoint import open_checkpoint
-from engine.model.config import SHAPE_27B, SHAPE_DEMO
 from engine.model.config_file import read_config
 from engine.model.packing import Launching
 from engine.notices import notices_of
-from engine.open import choose_device, choose_threads, model_name, open_engine
+from engine.open import model_name, open_engine
 from engine.profile import load_profiles
 from engine.settings.declared import ModelSettings, Settings
 from engine.types import LoadProgressed, Message, NoticeRaised, Request, Sampling
@@ -211,15 +210,3 @@ def test_names_and_cores(tmp_path):
     assert model_name(snapshot) == "Qwen3.8-27B-FP8"
     assert model_name(tmp_path / "mine") == "mine"
     assert num_physical_cores() >= 1
-
-
-def test_a_small_model_takes_one_thread_and_a_large_one_every_core():
-    assert choose_threads(SHAPE_DEMO) == 1
-    assert choose_threads(SHAPE_27B) == num_physical_cores()
-
-
-def test_a_gpu_that_is_not_there_is_refused_in_a_sentence(monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    with pytest.raises(SettingsError, match="torch finds no GPU"):
-        choose_device("cuda")
-    assert choose_device("auto") == "cpu"

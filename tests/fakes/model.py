@@ -119,8 +119,9 @@ class FakeMtp:
             state.rows.append((*context, token_id))
             state.length += 1
 
-    def draft(self, hidden, token_id, state, num_tokens) -> list[int]:
-        context = (*self.model.context_of(hidden[0]), token_id)
+    def draft(self, hidden, next_ids, state, num_tokens) -> list[int]:
+        self.fill(hidden[:-1], next_ids[:-1], state)
+        context = (*self.model.context_of(hidden[-1]), next_ids[-1])
         assert state.length == len(context) - 2, "rows of the head are missing"
         assert all(row == context[: len(row)] for row in state.rows)
         drafted: list[int] = []
@@ -162,6 +163,9 @@ class FakeModel:
     def prefill(self, ids: Sequence[int], state: FakeState, **_) -> torch.Tensor:
         self.prefilled.append((state.length, state.length + len(ids)))
         return torch.cat([self._read(one, state) for one in ids])
+
+    def reads_chunks_of(self, num_tokens: int) -> bool:
+        return 0 < num_tokens <= self.chunk_tokens
 
     def step(self, token_id: int, state: FakeState) -> torch.Tensor:
         self.num_steps += 1

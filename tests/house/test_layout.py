@@ -1,6 +1,7 @@
 """House rules that no linter knows: names, sizes, and nothing of the workshop in the tree."""
 
 import ast
+import re
 import subprocess
 from pathlib import Path
 
@@ -37,6 +38,16 @@ def test_files_are_read_in_one_sitting():
 def test_every_module_says_what_it_holds():
     silent = [path for path in CODE if not ast.get_docstring(ast.parse(path.read_text()))]
     assert not silent
+
+
+def test_the_engines_map_names_every_part_once():
+    parts = {
+        one.stem
+        for one in (ROOT / "engine").iterdir()
+        if (one.suffix == ".py" or (one / "__init__.py").is_file()) and one.stem != "__init__"
+    }
+    told = ast.get_docstring(ast.parse((ROOT / "engine" / "__init__.py").read_text())) or ""
+    assert sorted(re.findall(r"``(\w+)``", told)) == sorted(parts)
 
 
 def test_the_tree_stays_small():

@@ -1,8 +1,13 @@
 """Our forward pass against transformers' on random tiny models: equal bits, and the engine's path.
 
 The first half uses the library products that transformers uses, with as many rows: bits must be
-equal. The second half is what the engine runs (rows alone, fp32 logits, chunks of 64, decode by the
-one-token form), within a bound and with the same choice wherever the oracle's choice is clear.
+equal. The second half is what the engine runs (rows alone, fp32 logits, chunks of 64), within a
+bound and with the same choice wherever the oracle's choice is clear.
+
+Like is compared with like: the delta rule sums in another order in a prompt than token by token, so
+the oracle reads a prompt at once where the engine does. Between those two orders no bound holds on
+every machine: one BF16 step of one hidden value can move a logit by 1, and products of the library
+step elsewhere on another CPU.
 """
 
 from pathlib import Path
@@ -18,12 +23,11 @@ from kernels.common.compare import different_bits
 from kernels.linear.reference import linear_reference
 from tests.oracle.configs import CONFIGS
 
-BOUNDS = {"prefill in chunks, then decode": 0.125, "decode from the first token": 0.5}
+BOUND = 0.125
 """Largest distance of the engine's logits from the oracle's, whose standard deviation is near 3.
 
-Measured over the three models, 2026-11-29: 0.031 and 0.27. The first is the rounding of the
-oracle's logits to BF16, half a step of 0.0625; the second sums the delta rule in another order in
-every layer, which moves single hidden values by a BF16 step.
+Measured over the three models, 2026-11-30: 0.031, the rounding of the oracle's logits to BF16,
+half a step of 0.0625.
 """
 
 
@@ -73,29 +77,26 @@ def test_a_prefill_cut_at_multiples_of_64_has_the_bits_of_one_pass(case):
     assert torch.equal(cut.tails, whole.tails)
 
 
-def engine_logits(model: Model, oracle: dict[str, torch.Tensor], how: str) -> torch.Tensor:
+def engine_logits(model: Model, oracle: dict[str, torch.Tensor], num_prompt: int) -> torch.Tensor:
     """fp32 logits of all positions as the engine computes them."""
-    prompt, decoded = split(oracle)
-    state = model.new_state(300)
-    if how == "prefill in chunks, then decode":
-        hidden = [model.prefill(prompt, state, chunk_tokens=64)]
-        rest = decoded
-    else:
-        hidden, rest = [], prompt + decoded
-    hidden += [model.step(one, state) for one in rest]
+    ids, state = oracle["ids"].tolist(), model.new_state(300)
+    hidden = [model.prefill(ids[:num_prompt], state, chunk_tokens=64)]
+    hidden += [model.step(one, state) for one in ids[num_prompt:]]
     return model.logits(torch.cat(hidden))
 
 
-@pytest.mark.parametrize("how", list(BOUNDS))
-def test_the_engines_path_stays_within_the_bound_and_chooses_alike(case, how: str):
+@pytest.mark.parametrize("prompt", ["read in chunks", "of one token"])
+def test_the_engines_path_stays_within_the_bound_and_chooses_alike(case, prompt: str):
     model, oracle = case
-    ours = engine_logits(model, oracle, how)
-    theirs = torch.cat((oracle["prefill"], oracle["decode"])).float()
+    if prompt == "of one token":
+        ours, theirs = engine_logits(model, oracle, 1), oracle["alone"].float()
+    else:
+        ours = engine_logits(model, oracle, len(oracle["prefill"]))
+        theirs = torch.cat((oracle["prefill"], oracle["decode"])).float()
     distance = (ours - theirs).abs().max().item()
-    bound = BOUNDS[how]
-    assert distance <= bound
+    assert distance <= BOUND
     best = theirs.topk(2, -1).values
-    clear = best[:, 0] - best[:, 1] > 2 * bound
+    clear = best[:, 0] - best[:, 1] > 2 * BOUND
     assert clear.float().mean() > 0.3, "the case must have positions whose choice is clear"
     assert torch.equal(ours.argmax(-1)[clear], theirs.argmax(-1)[clear])
 

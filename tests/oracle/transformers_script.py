@@ -3,9 +3,10 @@
     python transformers_script.py JOBS.json CHECKOUT
 
 A job makes a random model (`make`: config fields) or opens one (`open`: a BF16 checkpoint folder),
-writes `folder`/oracle.safetensors with the prompt, the decoded ids and their logits, and, for a
-made model, the checkpoint itself. With `mtp` a draft head is composed of transformers' own parts
-(the library has none for this model): checkpoint tensors and logits of every row.
+writes `folder`/oracle.safetensors with the prompt, the decoded ids and their logits, the logits of
+all of them where only the first is a prompt (`alone`), and, for a made model, the checkpoint
+itself. With `mtp` a draft head is composed of transformers' own parts (the library has none for
+this model): checkpoint tensors and logits of every row.
 
 Hugging Face's package `kernels` has the name of our folder and transformers looks for it, so the
 checkout is taken off the path first. Prints the modules that came from the checkout all the same.
@@ -137,6 +138,20 @@ def opened(job: dict) -> torch.nn.Module:
     return in_bf16(model)
 
 
+def logits(
+    model: torch.nn.Module, ids: torch.Tensor, num_prompt: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits of a prompt read at once, and of the tokens behind it, one after the other."""
+    out = model(ids[None, :num_prompt], use_cache=True)
+    prefill, cache = out.logits[0], out.cache
+    decoded = []
+    for one in ids[num_prompt:]:
+        out = model(one[None, None], cache=cache, use_cache=True)
+        cache = out.cache
+        decoded.append(out.logits[0, 0])
+    return prefill, torch.stack(decoded)
+
+
 @torch.no_grad()
 def main(jobs_path: str, checkout: str) -> None:
     sys.path = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(checkout)]
@@ -149,14 +164,9 @@ def main(jobs_path: str, checkout: str) -> None:
             0, vocabulary, size, generator=generator
         )  # fmt: skip
         num_prompt = len(ids) - NUM_DECODED
-        out = model(ids[None, :num_prompt], use_cache=True)
-        prefill, cache = out.logits[0], out.cache
-        decoded = []
-        for one in ids[num_prompt:]:
-            out = model(one[None, None], cache=cache, use_cache=True)
-            cache = out.cache
-            decoded.append(out.logits[0, 0])
-        found = {"ids": ids, "prefill": prefill, "decode": torch.stack(decoded)}
+        prefill, decoded = logits(model, ids, num_prompt)
+        alone = torch.cat(logits(model, ids, 1))
+        found = {"ids": ids, "prefill": prefill, "decode": decoded, "alone": alone}
         if job.get("mtp"):
             found |= draft_head(model, ids, job)
         save_file(

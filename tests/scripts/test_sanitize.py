@@ -14,7 +14,8 @@ from kernels.common.family import load_families
 from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.linear.problems import FORMATS
 from kernels.linear.streamed import GROUP_TILES
-from kernels.linear.tile import CLUSTERS, SOURCES, fits, most_tiles
+from kernels.linear.tile import CLUSTERS, SOURCES
+from kernels.linear.tile_room import fits, most_tiles
 
 
 @pytest.mark.parametrize("name", FAMILY_MODULES)

@@ -39,3 +39,9 @@ def test_every_kind_of_replay_is_timed(table):
     assert found[0][2] == pytest.approx(4, abs=0.2)
     assert found[1][2] == pytest.approx(16, abs=1)
     assert all(one[4] > 0 for one in found)
+
+
+def test_a_head_reads_each_row_once_and_is_right_until_every_third_token(table):
+    ((_, _, rows, num_rounds, *_),) = table("mtp")
+    assert rows == pytest.approx(4, abs=0.2)
+    assert num_rounds == pytest.approx(240 / 3, abs=2)

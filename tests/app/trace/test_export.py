@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from app.sessions.store import SessionStore
 from app.trace.chrome import ChromeLayout
-from app.trace.export import document, export, export_present
+from app.trace.export import document, export, export_present, exported_at_the_end
 from app.trace.read import read_turns
 from app.trace.traced import Chunk, Head, Notice, Piece, TracedTurn, TraceError
 from engine.errors import OutputError, RequestError
@@ -269,3 +269,16 @@ def test_nothing_to_export_is_a_sentence(tmp_path):
 
 def test_a_layout_without_turns_has_names_only():
     assert {one["ph"] for one in ChromeLayout().names()} == {"M"}
+
+
+def test_a_recording_that_the_disk_refused_is_not_called_nothing_answered(tmp_path):
+    (tmp_path / "full").write_text("a file where the folder should be")
+    recorder = make_recorder(tmp_path)
+    engine = opened(recorder, ScriptedEngine([Script()]))
+    recorder.follow(tmp_path / "full" / "x.trace")
+    with (
+        pytest.raises(TraceError, match=r"Nothing could be recorded \(.*full.*: "),
+        exported_at_the_end(recorder, tmp_path / "out.json"),
+    ):
+        ask(engine)
+    assert not (tmp_path / "out.json").exists()

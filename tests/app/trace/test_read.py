@@ -94,6 +94,34 @@ def test_one_bad_value_costs_its_line_and_nothing_else(path):
         assert len(turns) == (0 if kind == "turn" and reader.num_damaged else 1)
 
 
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"ids": [float("inf")]}, {"ids": [-1]}, {"ids": "123"}, {"ids": 7}, {"chars": [1e400]},
+        {"chars": {"a": 1}}, {"drafts": [[[float("inf")]]]}, {"drafts": [[]]}, {"drafts": [""]},
+        {"drafts": 3},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_ids_that_are_none_cost_their_line(path, kept):
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    if isinstance(kept.get("drafts"), list):  # those of other rounds are passed over
+        kept = {"drafts": kept["drafts"] * sum(one["type"] == "round" for one in lines)}
+    spoilt = [one | kept if one["type"] == "end" else one for one in lines]
+    path.write_text("".join(json.dumps(one) + "\n" for one in spoilt))
+    reader = TraceReader(Source(path))
+    (turn,) = reader.turns()
+    assert (reader.num_damaged, turn.is_cut_off) == (1, True)
+
+
+def test_a_format_of_thousands_of_digits_is_refused(tmp_path, path):
+    export(read(path), tmp_path / "x.json")
+    text = (tmp_path / "x.json").read_text().replace("trace 1", f"trace {'9' * 5000}", 1)
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(TraceError, match="has the format 999999999, expected 1 at most"):
+        read(tmp_path / "x.json")
+
+
 def _is_harmless(turns):
     """A large whole number may be a seed or a byte count as well."""
     (turn,) = turns

@@ -1,6 +1,8 @@
 """The chat under test: a scripted engine, folders of its own, and a clock that tests may hold."""
 
 import asyncio
+import re
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from app.tui.worker import EngineWorker
 from engine.settings.load import load_settings
 from tests.fakes.engine import Script, ScriptedEngine, real_checkpoint_engine
 from tests.fakes.profiles import FakeMenu, Load
+from tests.tries import PATIENCE_S
 
 
 @dataclass
@@ -40,12 +43,12 @@ class Seat:
         await self.type(text)
         await self.pilot.press("enter")
 
-    async def until(self, ready: Callable[[], bool], seconds: float = 10.0) -> None:
-        for _ in range(int(seconds / 0.02)):
-            if ready():
-                return
+    async def until(self, ready: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
+        end = time.monotonic() + seconds
+        while not ready():
+            if time.monotonic() > end:
+                raise TimeoutError(self.text)
             await asyncio.sleep(0.02)
-        raise TimeoutError(self.text)
 
     async def idle(self) -> None:
         await self.until(lambda: self.app.chat.phase == "idle" and not self.app.chat.is_busy)
@@ -55,6 +58,11 @@ class Seat:
     @property
     def text(self) -> str:
         return "\n".join(row.rstrip() for row in screen_rows(self.app))
+
+    @property
+    def unwrapped(self) -> str:
+        """The text without spaces and the ends of lines, which may stand within a long name."""
+        return re.sub(r"[\s▌│]", "", self.text)
 
     @property
     def state(self) -> str:

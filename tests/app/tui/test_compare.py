@@ -11,7 +11,7 @@ from tests.fakes.profiles import FakeMenu, Load
 
 FOUR = "A volcano is a mountain that can erupt with lava."
 EIGHT = "A volcano is a hill that can erupt with lava."
-SLOW = Script(answer=" ".join(f"word{n}" for n in range(200)), round_s=0.02)
+SLOW = Script(answer=" ".join(f"word{n}" for n in range(200)), round_s=0.2)
 
 
 @pytest.fixture

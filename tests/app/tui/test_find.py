@@ -158,3 +158,20 @@ def test_searching_a_megabyte_line_is_quick():
     began = time.perf_counter()
     assert len(finder.hits([piece])) == 1
     assert time.perf_counter() - began < 1.0
+
+
+async def test_what_was_typed_over_already_is_not_looked_for(seat, monkeypatch):
+    async with seat(Script(answer=ANSWER)) as s:
+        await talk(s, "q")
+        await s.pilot.press("ctrl+f")
+        searched = []
+        look_for = Finder.look_for
+        monkeypatch.setattr(
+            Finder, "look_for", lambda finder, text: (searched.append(text), look_for(finder, text))
+        )
+        box = s.app._finding.bar._input
+        for end in range(1, 7):
+            box.value = "basalt"[:end]
+        await s.pilot.pause()
+        assert searched == ["basalt"]
+        assert "of 14" in s.text

@@ -1,8 +1,9 @@
 """What the terminal sends becomes text: broken bytes, and escape characters in a paste."""
 
 import pytest
+from textual.events import MouseDown
 
-from app.tui.input_bytes import TerminalText
+from app.tui.input_bytes import KeyParser, TerminalText
 
 BEGIN, END = b"\x1b[200~", b"\x1b[201~"
 COLOURED = b"x" + BEGIN + b"one \x1b[31mred\x1b[0m caf\xc3\xa9 \x1b" + END + b"\x1b[A"
@@ -32,3 +33,20 @@ def test_a_second_paste_is_one_again():
     text = TerminalText()
     twice = BEGIN + b"a\x1b" + END + BEGIN + b"\x1bb" + END
     assert text.decode(twice) == "\x1b[200~a␛\x1b[201~\x1b[200~␛b\x1b[201~"
+
+
+@pytest.mark.parametrize("report", ["24;80;0;0", "0;0;0;0", "0;0;480;800", "24;80;480;0"])
+def test_a_window_of_no_known_pixels_has_a_mouse_in_cells(report):
+    parser = KeyParser()
+    list(parser.feed(f"\x1b[48;{report}t"))
+    (event,) = parser.feed("\x1b[<0;5;7M")
+    assert isinstance(event, MouseDown)
+    assert (event.x, event.y) == (4, 6)
+
+
+def test_a_window_of_known_pixels_has_a_mouse_in_pixels():
+    parser = KeyParser()
+    list(parser.feed("\x1b[48;24;80;480;800t"))
+    (event,) = parser.feed("\x1b[<0;41;61M")
+    assert isinstance(event, MouseDown)
+    assert (event.x, event.y) == (4, 3)

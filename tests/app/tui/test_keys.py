@@ -8,7 +8,7 @@ from app.tui.screens.resume import ResumeScreen
 from tests.fakes.engine import Script
 
 LONG = "\n\n".join(f"Paragraph number {n} of a long answer." for n in range(60))
-SLOW = Script(answer=LONG, round_s=0.03)
+SLOW = Script(answer=LONG, round_s=0.2)
 
 
 async def test_enter_sends_and_the_answer_appears(seat):

@@ -53,7 +53,7 @@ async def test_tokens_are_marked_as_they_arrive_and_not_when_it_is_off(seat):
 
 
 async def test_what_grew_is_what_is_drawn_at_the_end(seat):
-    script = Script(answer=WORDS[:600], thinking="let me see", round_s=0.005)
+    script = Script(answer=WORDS[:600], thinking="let me see", round_s=0.05)
     async with seat(script, size=(100, 30), chat__token_colours=True) as s:
         await writing(s)
         (live,) = kinds(s, GrowingTokensPiece)

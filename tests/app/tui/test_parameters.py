@@ -67,6 +67,19 @@ async def test_a_value_out_of_bounds_is_told_and_not_taken(seat):
         assert (await asked(s)).sampling.temperature == 0.7
 
 
+@pytest.mark.parametrize(("typed", "left_at"), [("11", 0.7), ("/trace t.json", 0.7), ("0.3", 0.3)])
+async def test_a_row_that_is_left_before_its_change_was_told_is_read_as_it_is(seat, typed, left_at):
+    async with seat(engine=engine()) as s:
+        await s.idle()
+        await s.pilot.press("f4")
+        await fill(s, "12" if left_at == 0.3 else "0.5")
+        s.app.focused.value = typed
+        s.app.screen.action_leave()
+        await s.pilot.pause()
+        assert ("It stays as it was" in s.text) == (left_at == 0.7)
+        assert (await asked(s)).sampling.temperature == left_at
+
+
 async def test_words_are_walked_with_left_and_right(seat):
     async with seat(engine=engine()) as s:
         await s.idle()

@@ -12,7 +12,7 @@ from tests.app.tui.test_worker import collect
 from tests.fakes.engine import Script
 from tests.fakes.profiles import FakeMenu, Load
 
-SLOW = Script(answer=" ".join(f"word{n}" for n in range(200)), round_s=0.02)
+SLOW = Script(answer=" ".join(f"word{n}" for n in range(200)), round_s=0.2)
 
 
 def profile_of(s):

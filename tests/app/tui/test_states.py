@@ -17,7 +17,7 @@ from tests.app.tui.hostile import FORBIDDEN, HOSTILE
 from tests.fakes.engine import Script, ScriptedEngine, real_checkpoint_engine
 
 LONG = "\n\n".join(f"Paragraph number {n} of a long answer." for n in range(60))
-SLOW = Script(answer=LONG, round_s=0.03)
+SLOW = Script(answer=LONG, round_s=0.2)
 
 
 class SlowOpener:
@@ -288,6 +288,45 @@ async def test_resizing_while_streaming_keeps_everything(seat):
         await s.pilot.press("escape")
         await s.idle()
         assert "stopped, the text is kept" in s.text
+
+
+@pytest.mark.parametrize("key", ["f1", "f4", "f6", "ctrl+r", "alt+r", "ctrl+p"])
+async def test_a_sheet_that_is_asked_to_close_twice_closes_once(seat, key):
+    async with seat(Script(answer="fine")) as s:
+        await s.idle()
+        await s.send("question")
+        await s.idle()
+        await s.pilot.press(key)
+        sheet = s.app.screen
+        assert len(s.app.screen_stack) == 2
+        sheet.dismiss(None)
+        sheet.dismiss(None)
+        await s.pilot.pause()
+        assert len(s.app.screen_stack) == 1
+        await s.type("still here")
+        assert "still here" in s.text
+
+
+NEXT_TO_NOTHING = [(1, 1), (3, 40), (9, 2), (10, 3), (200, 1)]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [(), ("f1",), ("f2", "f2", "f2"), ("f4",), ("shift+f5",), ("f6",), ("ctrl+r",), ("alt+r",),
+     ("ctrl+p",), ("ctrl+f", "a"), ("f9",)],
+)  # fmt: skip
+async def test_a_window_of_next_to_nothing_ends_nothing(seat, keys):
+    answer = "A volcano. `code`\n\n```py\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |"
+    async with seat(Script(answer=answer, thinking="hm"), size=(120, 36)) as s:
+        await s.idle()
+        await s.send("what is a volcano?")
+        await s.idle()
+        await s.pilot.press(*keys)
+        for size in (*NEXT_TO_NOTHING, (120, 36)):
+            await s.pilot.resize_terminal(*size)
+        await s.pilot.press("escape", "escape")
+        await s.idle()
+        assert "A volcano." in s.text
 
 
 @pytest.mark.parametrize("size", [(40, 10), (60, 16), (80, 24), (120, 36), (200, 60)])

@@ -5,17 +5,16 @@ import pytest
 from app.tui.bench.answers import KINDS
 from app.tui.bench.measure import BARS, grow, stream
 from app.tui.bench.timed_engine import Pace, TimedEngine
+from tests.tries import tries
 
 pytestmark = pytest.mark.timing
 
 TOKENS = 600
-TRIES = 2
-"""A bar is tried again once: the machine may be busy with something else."""
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_long_block_streams_within_the_bars(name):
-    for _ in range(TRIES):
+    for _ in tries():
         found = stream(name, TimedEngine(KINDS[name](TOKENS), Pace()))
         print(  # noqa: T201  (the figures are what one runs this for)
             f"{name}: {found.ratio:.3f} of the bare loop, lag p95 {found.lag_p95_ms:.1f} ms, "
@@ -27,7 +26,7 @@ def test_a_long_block_streams_within_the_bars(name):
 
 
 def test_a_conversation_of_1000_messages_opens_grows_and_resizes_in_time():
-    for _ in range(TRIES):
+    for _ in tries():
         found = grow(1000)
         print(found)  # noqa: T201  (the figures are what one runs this for)
         if found.is_met:

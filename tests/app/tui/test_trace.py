@@ -51,9 +51,9 @@ async def test_f8_and_the_command_write_it(seat, tmp_path, monkeypatch):
         await s.send("one")
         await s.idle()
         await s.pilot.press("f8")
-        await s.until(lambda: "ui.perfetto.dev" in s.text)
+        await s.until(lambda: "ui.perfetto.dev" in s.unwrapped)
         await s.send("/trace mine.json")
-        await s.until(lambda: "mine.json" in s.text)
+        await s.until(lambda: "mine.json" in s.unwrapped)
     recorder.close()
     (packed,) = tmp_path.glob("qwen38-trace-*.json.gz")
     for path in (packed, tmp_path / "mine.json"):
@@ -74,7 +74,7 @@ async def test_it_writes_the_conversation_that_is_on_the_screen(seat, tmp_path, 
         await s.until(lambda: "There is no answer to trace yet" in s.text)
         await s.send(f"/resume {first}")
         await s.send("/trace old.json")
-        await s.until(lambda: "old.json" in s.text)
+        await s.until(lambda: "old.json" in s.unwrapped)
     recorder.close()
     assert not (tmp_path / "new.json").exists()
     assert len(read(tmp_path / "old.json")) == 1
@@ -88,13 +88,13 @@ async def test_without_a_recorder_the_key_says_so(seat):
 
 async def test_a_trace_is_written_while_an_answer_is(seat, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    recorder, opened = recorded_seat(seat, tmp_path, Script(answer="word " * 300, round_s=0.02))
+    recorder, opened = recorded_seat(seat, tmp_path, Script(answer="word " * 300, round_s=0.2))
     async with opened as s:
         await s.idle()
         await s.send("one")
         await s.until(lambda: s.app.chat.rates is not None and len(s.app.chat.rates.rounds) > 3)
         await s.send("/trace mine.json")
-        await s.until(lambda: "mine.json" in s.text)
+        await s.until(lambda: "mine.json" in s.unwrapped)
         assert s.app.chat.is_busy
         await s.pilot.press("escape")
         await s.idle()

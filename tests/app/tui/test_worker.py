@@ -10,9 +10,10 @@ from app.tui.worker_events import EngineOpened, InfoChanged, OpenFailed, TurnFai
 from engine.errors import CancelledError
 from engine.types import Request, RoundEnded, TurnEnded
 from tests.fakes.engine import Script, ScriptedEngine
+from tests.tries import PATIENCE_S
 
 
-def collect(worker, kind, seconds=5.0):
+def collect(worker, kind, seconds=PATIENCE_S):
     found = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:

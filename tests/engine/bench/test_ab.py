@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -158,6 +159,31 @@ def test_a_difference_within_the_spread_is_not_resolved(candidate_ms, spread_ms,
     assert found["resolved"] is resolved
     assert found["difference_ms"] == pytest.approx(candidate_ms - 1.0)
     assert judge(side(1.0, spread_ms), side(candidate_ms, 0.01))["resolved"] is resolved
+
+
+def test_passes_alternate_base_first_and_candidate_first(monkeypatch):
+    """What drifts with time then falls on both."""
+    monkeypatch.setattr(bench, "NUM_PASSES", 4)
+    order = []
+
+    def rounds(verifier, num_rows, num_rounds):
+        order.append(verifier)
+        ms = {"draft": 1.0, "verify": float(len(order))}
+        return [SimpleNamespace(agrees=True, ms=ms)] * num_rounds
+
+    sides = [bench._Side(one, True, PACKED, one, []) for one in ("base", "candidate")]
+    assert bench._time(SimpleNamespace(rounds=rounds), sides, 2, 3) == ""
+    assert order == ["base", "candidate", "candidate", "base"] * 2
+    assert sides[0].passes == [[one] * 3 for one in (2.0, 5.0, 6.0, 9.0)]
+    assert sides[1].passes == [[one] * 3 for one in (3.0, 4.0, 7.0, 8.0)]
+
+
+def test_a_side_is_told_by_its_median_and_by_what_eight_rounds_of_ten_keep_to():
+    passes = [[float(ms) for ms in range(20, 10, -1)], [float(ms) for ms in range(1, 11)]]
+    found = bench._timing(bench._Side("base", True, PACKED, None, passes))
+    assert (found.value, found.median_ms) == ("on", 10.5)
+    assert (found.low_ms, found.high_ms) == (3.0, 18.0)
+    assert (found.passes_ms, found.spread_ms) == ((15.5, 5.5), 10.0)
 
 
 def test_logits_are_compared_as_bytes():

@@ -113,7 +113,7 @@ def test_a_problem_without_a_case_asks_for_the_whole_check(measure, ran):
 
 def test_a_problem_runs_with_the_tile_that_serves_it(measure, ran, monkeypatch):
     family = fake.family(ran, (fake.PRESENT, fake.FAST))
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: fake.CAPABILITY)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: fake.CAPABILITY)
     row = {"op": "double", "width": 8, "does": "sound", "us_a_call": 5.0, "order": "a"}
     monkeypatch.setattr(subjects, "read_table", lambda name, capability: (row,))
     (one,) = subjects.subjects_of([family], "demo", [1], "cuda")

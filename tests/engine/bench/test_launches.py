@@ -36,6 +36,44 @@ def test_kernels_that_overlap_leave_no_gap():
     assert (seen.number, seen.span_ms, seen.gaps_ms) == (3, 1.2, 0.0)
 
 
+def test_what_kernels_add_is_told_by_place_and_sums_to_the_span():
+    seen = launches.kernels_among(
+        (
+            event("void ns::product<int, 4>(Problem)", 0, 1000),
+            event("norm", 900, 1200),  # overlaps: it adds 200 of its 300
+            event("void ns::product<int, 4>(Problem)", 1150, 2200),
+            event("norm", 2300, 2500),
+            event("void ns::product<int, 4>(Problem)", 2500, 3400),
+        )
+    )
+    first, behind_a_norm, norm = (
+        next(one for one in seen.places if (one.name, one.after) == place)
+        for place in (("product", ""), ("product", "norm"), ("norm", "product"))
+    )
+    assert (first.launches, first.each_us) == (1, 1000)
+    assert (behind_a_norm.launches, behind_a_norm.each_us, behind_a_norm.adds_ms) == (2, 950, 1.9)
+    assert (norm.launches, norm.each_us, norm.adds_ms) == (2, 250, 0.5)
+    assert seen.places[0] is behind_a_norm  # what adds most first
+    assert sum(one.adds_ms for one in seen.places) == pytest.approx(seen.span_ms)
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("walk", "walk"),
+        ("void at::native::reduce_kernel<512, 1, at::Op<float>>(at::Op<float>)", "reduce_kernel"),
+        (
+            "void at::native::(anonymous namespace)::CatArrayBatchedCopy<int>(char*)",
+            "CatArrayBatchedCopy",
+        ),
+        ("_conv_kernel", "_conv_kernel"),
+        ("(anonymous namespace)::fill", "(anonymous namespace)::fill"),
+    ],
+)
+def test_names_lose_what_a_compiler_adds(name, short):
+    assert launches.short_name(name) == short
+
+
 def test_a_cpu_has_none_and_runs_nothing():
     ran = []
     assert launches.watch_kernels(lambda: ran.append(1), "cpu") is None

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -54,6 +55,19 @@ def test_figures_follow_from_the_time(measure):
     assert (result["clock"], result["chunk_tokens"]) == ("host", 1024)
     assert "default tiles" in result["notices"][0]
     json.dumps(result | {"prompts": [asdict(one) for one in result["prompts"]]})
+
+
+def test_the_first_prompt_warms_up_and_the_others_are_told_by_their_medians(monkeypatch):
+    read = iter([(900.0, 901.0), (3.0, 5.0), (1.0, 9.0), (2.0, 6.0)])
+    monkeypatch.setattr(bench, "_read", lambda *_: bench._Read(*next(read), token_id=7))
+    drawn = SimpleNamespace(
+        model=SimpleNamespace(
+            config=SMALL, chunk_tokens=64, weights=SimpleNamespace(part_bytes={"weights": 1000})
+        ),
+        read_gb_s=2.0,
+    )
+    found = bench._time_length(drawn, None, 65, 3)
+    assert (found.ms, found.best_ms, found.first_token_ms, found.chunks) == (2.0, 1.0, 6.0, 2)
 
 
 def test_the_products_of_the_27b_are_counted():

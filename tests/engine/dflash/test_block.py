@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from engine.compute_path import HELD_FORMATS
 from engine.dflash.attach import attach_dflash
 from engine.dflash.checkpoint import open_dflash
 from engine.draft.dflash import likeliest, walk
@@ -15,7 +16,6 @@ from engine.model.config import SHAPE_DEMO
 from engine.model.draft_head import DraftHead
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
-from engine.open import HELD_FORMATS
 from engine.profile import Formats
 from tests.engine.dflash.definition import block_scores, followed
 from tests.engine.dflash.drafters import DEMO_DRAFTER, dflash_values, write_dflash

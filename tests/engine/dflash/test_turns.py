@@ -9,6 +9,7 @@ from itertools import cycle
 import pytest
 import torch
 
+from engine.compute_path import HELD_FORMATS
 from engine.dflash.attach import attach_dflash
 from engine.dflash.block import Lattice
 from engine.dflash.checkpoint import open_dflash
@@ -19,7 +20,6 @@ from engine.draft.routed import Routing
 from engine.model.config import SHAPE_DEMO
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
-from engine.open import HELD_FORMATS
 from engine.profile import Formats
 from engine.turn.rows_verify import RowsVerifier
 from engine.types import Request, Sampling

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.draft.ngrams import MAX_PLACES, MAX_SUFFIX, ORDERS, NgramIndex
+from tests.tries import tries
 
 TEXTS = st.lists(st.integers(0, 2), max_size=60)
 
@@ -95,9 +96,12 @@ def test_committing_a_token_costs_the_same_after_any_context():
     """Nothing is read again: a round of 16 tokens is indexed in well below 0.2 ms at 32k."""
     draw = random.Random(0)
     index = index_of(draw.choices(range(2000), k=32_768))
-    taken: list[float] = []
-    for _ in range(50):
-        began = time.perf_counter()
-        index.extend(draw.choices(range(2000), k=16))
-        taken.append(time.perf_counter() - began)
-    assert statistics.median(taken) < 0.2e-3
+    for _ in tries():
+        taken: list[float] = []
+        for _ in range(50):
+            began = time.perf_counter()
+            index.extend(draw.choices(range(2000), k=16))
+            taken.append(time.perf_counter() - began)
+        if (ms := statistics.median(taken) * 1e3) < 0.2:
+            return
+    pytest.fail(f"it costs {ms:.2f} ms")

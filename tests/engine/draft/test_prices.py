@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.draft.curiosity import SHARE
 from engine.draft.price_table import PriceTable
 from engine.draft.prices import DOUBT, ROW_CLASSES, Prices
 from kernels.common.round import MAX_ROWS
@@ -122,6 +123,30 @@ def test_rows_between_classes_teach_nothing():
     prices = Prices(TABLE)
     timed(prices, 9, 900.0, times=9)
     assert prices.verify_ms(0) == Prices(TABLE).verify_ms(0)
+
+
+def test_a_round_that_was_not_timed_teaches_nothing():
+    prices = Prices(TABLE)
+    timed(prices, 4, 0.0, times=9)
+    assert prices.verify_ms(0) == Prices(TABLE).verify_ms(0)
+    assert not prices.is_timed(4)
+
+
+def test_rows_between_classes_are_never_waited_for():
+    prices = Prices(TABLE)
+    assert prices.is_timed(9)
+    assert not prices.is_timed(8)
+    timed(prices, 8, 11.0, times=DOUBT + 1)
+    assert prices.is_timed(8)
+
+
+def test_a_share_of_draft_and_verify_is_saved_for_tries():
+    prices = Prices(TABLE)
+    prices.observe(1, 1024, 1, {"draft": 4.0, "verify": 6.0})
+    prices.curiosity.tries(SHARE * 9.9)
+    assert prices.curiosity.is_due
+    prices.curiosity.tries(SHARE * 0.2)
+    assert not prices.curiosity.is_due
 
 
 def test_steps_are_priced_without_the_hosts_part_of_a_draft():

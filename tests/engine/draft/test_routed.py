@@ -1,12 +1,17 @@
 """The routed drafter in a turn: rounds say who drafted, and teach what drafting is worth."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from engine.compute_path import ComputePath
 from engine.draft.calibration import Calibration
+from engine.draft.lookup import LookupDrafter
+from engine.draft.market import Proposal
+from engine.draft.ngrams import NgramIndex
 from engine.draft.price_table import PriceTable, shipped_prices
 from engine.draft.prices import Prices
-from engine.draft.routed import Routing
+from engine.draft.routed import RoutedDrafter, Routing
 from engine.model.packing import Launching
 from engine.profile import load_profiles
 from engine.routing import routing_of
@@ -117,6 +122,24 @@ def test_the_first_round_of_an_answer_is_no_price(folder, monkeypatch):
     monkeypatch.setattr(Prices, "observe", lambda _, rows, *rest, **__: observed.append(rows))
     rounds = ask(engine).rounds
     assert observed == [one.rows for one in rounds[1:]]
+
+
+def test_what_is_prepared_fits_behind_what_is_foreseen():
+    """A copy that goes on leaves less room than a token does."""
+    prepared = []
+    router = SimpleNamespace(
+        is_prepared=False, expects_no_copy=False,
+        propose=lambda endings, *_: Proposal(
+            endings[0].continuation[:3], (0, 1, 2), "lookup", 0, False, 4.0, 1.0
+        ),
+        prepare=lambda context_tokens, num_tokens, _: prepared.append((context_tokens, num_tokens)),
+    )  # fmt: skip
+    prompt, answer = (1, 2, 3, 4, 5) * 4, [1, 2]
+    lookup = LookupDrafter(NgramIndex(), prompt, answer, branches=False)
+    drafter = RoutedDrafter(router, lookup, None, None, len(prompt), answer)
+    assert drafter.propose(2, 2, 9).token_ids == (3, 4, 5)
+    drafter.prepare(2, lambda num_committed: 9 - num_committed)
+    assert prepared == [(len(prompt) + 2, 9 - 4)]
 
 
 def routed_here(launching, *, router=True, table="shipped"):

@@ -5,7 +5,6 @@ import pytest
 from engine.model import compiling
 from engine.model.compiling import packed_in, variants_in
 from engine.model.config import SHAPE_DEMO
-from engine.model.packed import PAIRED_TO
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
 from engine.profile import load_profiles
@@ -55,11 +54,12 @@ def test_what_is_listed_is_compiled(model, monkeypatch):
     assert compiled == variants_in(model.weights, [model.weights.head, model.mtp.head], (1, 16))
 
 
-def test_gate_and_up_that_end_in_one_output_are_not_compiled_apart():
-    packer = Packer(Launching((9, 0), overlap=True))
+@pytest.mark.parametrize(("capability", "most"), [((9, 0), 32), ((12, 1), 16)])
+def test_gate_and_up_that_end_in_one_output_are_not_compiled_apart(capability, most):
+    packer = Packer(Launching(capability, overlap=True))
     model = random_model(SHAPE_DEMO, load_profiles()["nvfp4"].formats, device="cpu", packer=packer)
     size = 2 * SHAPE_DEMO.intermediate_size, SHAPE_DEMO.hidden_size
-    for rows, paired in ((1, {True}), (PAIRED_TO, {True}), (PAIRED_TO + 1, {False})):
+    for rows in (1, 16, 17, 32):
         listed = variants_in(model.weights, [model.weights.head], (rows,))
         fed = [one.problem for one in listed if (one.problem.N, one.problem.Kp) == size]
-        assert {one.paired for one in fed} == paired
+        assert {one.paired for one in fed} == {rows <= most}

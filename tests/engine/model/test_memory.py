@@ -21,6 +21,7 @@ from engine.model.memory import (
 )
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
+from engine.model.serving_memory import kept_bytes
 from engine.profile import load_profiles
 from engine.turn.rows_verify import RowsVerifier
 from engine.turn.verify import RowWalk
@@ -95,6 +96,13 @@ def test_what_an_open_engine_holds_is_the_plan_to_the_byte(tmp_path, packed, kv)
     most = plan.passing["waiting rows"] + plan.passing["prefill"]
     assert 0 <= held_besides(engine, weights) - held - snapshots <= most
     engine.close()
+
+
+def test_a_head_stands_in_fp32_only_where_it_is_small():
+    small = kept_bytes(SHAPE_DEMO, 512, packed=False, with_mtp=True)
+    assert small["wide head"] == 4 * 6144 * 256
+    assert kept_bytes(SHAPE_27B, 512, packed=False, with_mtp=True)["wide head"] == 0
+    assert "wide head" not in kept_bytes(SHAPE_DEMO, 512, packed=True, with_mtp=True)
 
 
 def test_rows_that_wait_for_the_head_are_bounded_as_planned():

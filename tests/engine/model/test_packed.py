@@ -9,7 +9,6 @@ from torch.nn import functional
 from engine.model.matrix import Nvfp4, Stored, expanded, logits_of, product, products
 from engine.model.mlp import feed_forward
 from engine.model.packed import (
-    PAIRED_TO,
     Crossovers,
     Member,
     Packed,
@@ -19,7 +18,8 @@ from engine.model.packed import (
 from engine.model.packing import Launching, Packer
 from engine.model.weights import MlpWeights
 from kernels.common.compare import different_bits
-from kernels.linear import skinny_launch
+from kernels.linear import skinny_maps
+from kernels.linear.tile import SkinnyTile
 from kernels.linear.weight import Nvfp4Weight
 
 SM_90, SM_121 = (9, 0), (12, 1)
@@ -114,15 +114,29 @@ def four_bits(num_rows: int, width: int, seed: int) -> Nvfp4:
 
 def test_the_pair_epilogue_rounds_as_the_layer_does():
     tensors = {GATE: four_bits(32, 128, 0), UP: four_bits(32, 128, 1), DOWN: values(128, 32, 2)}
-    for num_rows in (3, PAIRED_TO, PAIRED_TO + 1):
+    for num_rows in (3, 16, 17, 32):
         x = values(num_rows, 128, 4)
         outs = []
         for paired in (False, True):
             held = packed(tensors, paired=paired)
             weights = MlpWeights(held[GATE], held[UP], held[DOWN])
-            assert held[GATE].whole.gates(num_rows) is (paired and num_rows <= PAIRED_TO)
+            assert held[GATE].whole.gates(num_rows) is paired
             outs.append(feed_forward(x, weights))
         assert different_bits(outs[0], outs[1], "TD") is None
+
+
+def test_a_table_that_is_older_than_wide_pairs_is_helped_out_and_told_of():
+    tile = SkinnyTile(1, 1, 2, 2, "shared", 1)
+    key = {"op": "skinny_pair", "N": 64, "K": 1024, "format": "nvfp4"}
+    rows = tuple({**key, "rows": most, **tile.as_row()} for most in (8, 16))
+    packer = Packer(Launching(SM_90, rows))
+    for name, seed in ((GATE, 0), (UP, 1)):
+        packer.add(name, four_bits(32, 1024, seed))
+    pair = packer.packed()[GATE].whole.pair_tiles
+    assert (pair.upto_8, pair.upto_16) == (tile, tile)
+    assert pair.upto_24.is_streamed
+    assert pair.upto_32.is_streamed
+    assert "64x1024 in one output of 17 rows and more" in packer.notice
 
 
 def test_8_bits_and_more_multiply_gate_and_up_apart():
@@ -146,12 +160,13 @@ def test_the_workspace_holds_the_largest_weight_and_no_head():
 
 def test_a_weight_in_the_memory_of_a_freed_one_is_described_anew(monkeypatch):
     """Codes may come to lie where another model's lay, with their scales elsewhere."""
-    monkeypatch.setattr(skinny_launch, "_maps", {})
-    monkeypatch.setattr(skinny_launch, "byte_map", lambda address, *_: address)
+    monkeypatch.setattr(skinny_maps, "_maps", {})
+    monkeypatch.setattr(skinny_maps, "byte_map", lambda address, *_: address)
     codes = torch.zeros(16, 64, dtype=torch.uint8)
     found = []
     for _ in range(2):
         runs = torch.zeros(1, 1, 8, 4, 2, 2, dtype=torch.uint8).view(torch.float8_e4m3fn)
         weight = Nvfp4Weight(codes, runs, torch.ones(16), 128)
-        assert skinny_launch._tensor_maps(weight, 1, 1) == (codes.data_ptr(), runs.data_ptr())
+        tile = SkinnyTile(1, 1, 1, 2, "shared")
+        assert skinny_maps.maps_for(tile, weight, 1) == (codes.data_ptr(), runs.data_ptr())
         found.append(weight)

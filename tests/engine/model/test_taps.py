@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from engine.compute_path import HELD_FORMATS
 from engine.model.config import SHAPE_DEMO
 from engine.model.packing import Launching, Packer
 from engine.model.random import random_model
 from engine.model.taps import Taps
-from engine.open import HELD_FORMATS
 from engine.profile import load_profiles
 
 IDS = [7 * one % 300 for one in range(70)]

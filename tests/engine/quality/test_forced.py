@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from engine.compute_path import HELD_FORMATS
 from engine.model.random import random_model
-from engine.open import HELD_FORMATS
 from engine.quality.forced import (
     Passage,
     Reading,

@@ -115,19 +115,19 @@ def test_a_value_in_bounds_reads_back_as_itself(tokens):
 def test_a_second_declaration_of_an_environment_name_is_an_error():
     @dataclass(frozen=True)
     class One:
-        a: int = setting(1, "a", env="QWEN38_SAME")
+        more_a: int = setting(1, "a")
 
     @dataclass(frozen=True)
-    class Two:
-        a: int = setting(1, "a", env="QWEN38_SAME")
+    class OneMore:
+        a: int = setting(1, "a")
 
     @dataclass(frozen=True)
     class Root:
         one: One = field(default_factory=One)
-        two: Two = field(default_factory=Two)
+        one_more: OneMore = field(default_factory=OneMore)
 
-    Root.__annotations__ = {"one": One, "two": Two}
-    with pytest.raises(SettingsError, match="declared twice"):
+    Root.__annotations__ = {"one": One, "one_more": OneMore}
+    with pytest.raises(SettingsError, match=r"QWEN38_ONE_MORE_A\) is declared twice"):
         declared_settings(Root)
 
 
@@ -135,6 +135,18 @@ def test_a_pipe_in_the_place_of_the_settings_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "settings.toml")
     with pytest.raises(SettingsError, match=r"settings\.toml is no plain file"):
         read_user_file(tmp_path / "settings.toml")
+
+
+def test_settings_of_gigabytes_are_refused_at_once(tmp_path):
+    (tmp_path / "settings.toml").touch()
+    os.truncate(tmp_path / "settings.toml", 3 << 30)
+    with pytest.raises(SettingsError, match=r"longer than 4\.2 MB"):
+        read_user_file(tmp_path / "settings.toml")
+
+
+def test_the_mark_that_some_editors_begin_a_file_with_is_no_part_of_it(tmp_path):
+    (tmp_path / "settings.toml").write_text("[chat]\r\nfps = 7\r\n", encoding="utf-8-sig")
+    assert read_user_file(tmp_path / "settings.toml") == {"chat.fps": 7}
 
 
 def test_a_damaged_user_file_is_named(tmp_path):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from engine.bench.replay import Replayed
 from engine.compute_path import ComputePath, KernelError
 from engine.errors import RequestError
 from engine.model.config import SHAPE_27B, SHAPE_DEMO, hybrid_layers
@@ -51,6 +52,21 @@ def test_every_kind_of_round_gets_a_price_that_then_serves(measure, tmp_path):
     served = Served.of(SMALL, DEMO.formats, None, "bf16")
     assert find_prices(served, tmp_path).table == table
     assert {"date", "torch", "read_gb_s"} <= set(found.facts["measured"])
+
+
+def test_the_first_pass_warms_up_and_the_others_alternate_their_order(monkeypatch):
+    """One that every kind of round begins would charge it with what is drawn in meanwhile."""
+    monkeypatch.setattr(rounds, "NUM_PASSES", 2)
+    order, times = [], iter([900.0, 900.0, 3.0, 30.0, 50.0, 5.0])
+
+    def run(replay, verifier, kind):
+        order.append(kind.rows)
+        yield Replayed(None, (), {"verify": next(times), "draft": 1e6})
+
+    monkeypatch.setattr(rounds, "_rounds", run)
+    one, eight = rounds._Kind(1), rounds._Kind(8)
+    assert rounds._time_kinds(None, None, [one, eight]) == {one: 4.0, eight: 40.0}
+    assert order == [8, 1, 1, 8, 8, 1]
 
 
 def test_rows_that_are_computed_together_are_priced_for_their_gpu(measure, tmp_path):

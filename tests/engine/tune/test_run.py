@@ -1,5 +1,6 @@
 """`tune` keeps a tile only when it holds and is faster, and writes what it kept."""
 
+import time
 import tomllib
 from dataclasses import replace
 
@@ -198,6 +199,18 @@ def test_without_time_the_entries_are_named(tune):
     found = tune(fake.FAST, seconds=-1)
     assert not found.outcomes
     assert found.unreached == ["fake double width=8"]
+
+
+def test_when_the_time_is_up_no_further_tile_is_tried_and_the_fastest_so_far_is_proven(
+    tune, ran, monkeypatch
+):
+    fastest = fake.FakeTile("sound", 1.0)
+    # begun, asked before the entry and before each of three tiles
+    clock = iter([0.0, 1.0, 2.0, 59.0, 60.5])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    outcome = only(tune(fake.FakeTile("sound", 7.0), fake.FAST, fastest))
+    assert (outcome.tile, outcome.num_timed) == (fake.FAST, 3)
+    assert fastest not in ran.tiles
 
 
 def test_what_was_found_before_an_interrupt_is_written(tune, ran, tmp_path):

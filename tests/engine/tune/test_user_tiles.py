@@ -79,7 +79,7 @@ def test_a_user_table_serves_a_gpu_that_has_no_shipped_one(tmp_path, write):
         (b"\xff\xfe", "utf-8"),
         ("a = " + "[" * 100_000, "nested too deep"),
         ("a = " + "9" * 5000, "digits"),
-        ("#" * (1 << 20) + "#", "longer than any table"),
+        ("#" * (1 << 20) + "#", "longer than 1.0 MB"),
         ("", "no [measured]"),
         ("tile = 3\n[measured]\n", "no [[tile]]"),
         ("tile = [3]\n[measured]\n", "an entry is no table"),
@@ -129,7 +129,7 @@ def test_a_folder_in_the_place_of_a_table_is_damage(write, tmp_path):
     table_path(tmp_path, "norm", GPU).mkdir(parents=True)
     tiles.forget_tables()
     assert tile() == NormTile(4, 1)
-    assert "Is a directory" in tile_notice(GPU)
+    assert "no plain file" in tile_notice(GPU)
 
 
 def test_a_file_in_the_place_of_the_folder_is_no_table(write, tmp_path):

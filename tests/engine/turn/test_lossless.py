@@ -8,13 +8,13 @@ from functools import cache
 import pytest
 import torch
 
+from engine.compute_path import HELD_FORMATS
 from engine.draft.price_table import PriceTable
 from engine.draft.prices import ROW_CLASSES, Prices
 from engine.draft.routed import Routing
 from engine.model.config import SHAPE_DEMO
 from engine.model.footprint import round_bytes, weight_bytes
 from engine.model.random import random_model
-from engine.open import HELD_FORMATS
 from engine.turn.traffic import WalkTraffic
 from engine.types import Request, Sampling
 from tests.fakes.model import local_engine, run, write_text_files

@@ -336,6 +336,42 @@ def test_a_round_that_was_captured_teaches_no_price(model, tmp_path, monkeypatch
     assert len(taught) > 1
 
 
+def test_prices_are_told_what_each_round_was_and_whether_its_draft_was_waited_for(
+    model, tmp_path, monkeypatch
+):
+    """The time of a draft that was made while the round before ran would pass for the host's."""
+    launch, wait, prices = RowsVerifier.launch, RowsRound.wait, Prices(CHEAP_ROWS)
+    asked, waited, told = [], [], []
+
+    def launching(*arguments):
+        asked.append(launch(*arguments))
+        return asked[-1]
+
+    def waiting(one, commit):
+        draft, start = one.draft, one.course.state.length
+        waited.append(
+            (draft.plan.num_nodes, draft.num_steps, draft.shape == "tree", one in asked, start)
+        )
+        return wait(one, commit)
+
+    def observe(num_rows, context_tokens, num_steps, ms, *, branches, with_block, was_asked):
+        assert set(ms) == set(PHASES)
+        assert not with_block
+        told.append((num_rows, num_steps, branches, was_asked, context_tokens))
+
+    monkeypatch.setattr(RowsVerifier, "launch", launching)
+    monkeypatch.setattr(RowsRound, "wait", waiting)
+    monkeypatch.setattr(prices, "observe", observe)
+    engine = local_engine(
+        model, write_text_files(tmp_path), verifier=RowsVerifier(model), max_context_tokens=512,
+        routing=Routing(prices, max_steps=7),
+    )  # fmt: skip
+    repeated = Sampling(temperature=0.0, logit_bias=tuple((one, 1e3 * one) for one in (40, 41)))
+    run(engine, requested(sampling=repeated, max_tokens=64, drafter="auto"))
+    assert told == waited[1:]  # the first one pays for the prompt
+    assert {one[3] for one in told} == {True, False}
+
+
 @pytest.mark.parametrize("drafter", ["off", "replay"])
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
 def test_a_forced_token_ends_what_ran_ahead(open_engine, drafter, sampling):
