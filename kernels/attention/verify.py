@@ -123,6 +123,7 @@ def attention_verify(
             f"max_context = {max_context}, got {scratch.dtype} [{scratch.numel()}] on "
             f"{scratch.device}; allocate scratch_elements(T, H, max_context)"
         )
+    axes.aligned(16, scratch=scratch)
     verify_launch.launch(
         q, keys, values, gate, start, depths, paths, out, scratch,
         scales=scales, max_context=max_context, tile=tile, overlap=overlap, operands=operands,

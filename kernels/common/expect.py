@@ -91,6 +91,19 @@ class Axes:
                 "move them to the device of the first"
             )
 
+    def aligned(self, num_bytes: int, **arguments: torch.Tensor) -> None:
+        """Check that tensors of a GPU begin where it can load so many bytes at a time.
+
+        Raises:
+            ValueError: one does not; a load from there would end the process's use of the GPU.
+        """
+        for name, one in arguments.items():
+            if one.is_cuda and one.data_ptr() % num_bytes:
+                raise ValueError(
+                    f"{self._function}: {name} starts at {one.data_ptr():#x}, expected a multiple "
+                    f"of {num_bytes} bytes; pass a whole tensor, or a part that starts at a head"
+                )
+
 
 def _symbols(axes: Sequence[str]) -> str:
     return "[" + ", ".join(axes) + "]"

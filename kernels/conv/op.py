@@ -162,11 +162,11 @@ def conv_gates(
         record_raw[writes, :num_rows] = x
         tails[writes] = tail
         return
-    if isinstance(ab, GateInputs) and takes(x, ab, axes["D"]):
-        others = (
-            weight, decay_rate, dt_bias, tails, record_raw, record_k, record_decay, parity,
-            num_pending, pending_rows, parents, q, v, beta,
-        )  # fmt: skip
+    others = (
+        weight, decay_rate, dt_bias, tails, record_raw, record_k, record_decay, parity,
+        num_pending, pending_rows, parents, q, v, beta,
+    )  # fmt: skip
+    if isinstance(ab, GateInputs) and takes(x, ab, axes["D"], others):
         launch_rows(x, ab, (axes["G"], axes["H"]), others, overlap=overlap)
         return
     from kernels.conv.kernel import conv_gates_kernel

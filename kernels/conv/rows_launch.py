@@ -66,18 +66,22 @@ def serves(num_rows: int, capability: Capability) -> bool:
     return num_rows >= ROWS_FROM and measured_like(capability) == 90
 
 
-def takes(x: torch.Tensor, gates: GateInputs, head_dim: int) -> bool:
+def takes(
+    x: torch.Tensor, gates: GateInputs, head_dim: int, others: tuple[torch.Tensor, ...]
+) -> bool:
     """Say whether rows are this kernel's: many, on an H200, of heads of 128, in whole copies.
 
     Args:
         x: bf16 [T, C].
         gates: what a | b are the product of.
         head_dim: D.
+        others: from `taps` to `beta`, as `ConvArguments` names them. What has rows is loaded or
+            stored 16 bytes at a time.
     """
-    eights = all(
-        one.stride(0) % EIGHT == 0 and one.data_ptr() % (2 * EIGHT) == 0
-        for one in (x, gates.rows, gates.weight)
-    )
+    rows = (x, gates.rows, gates.weight)
+    whole = (*rows, *(one for one in others if one.dim() > 1))
+    eights = all(one.stride(0) % EIGHT == 0 for one in rows)
+    eights = eights and all(one.data_ptr() % (2 * EIGHT) == 0 for one in whole)
     fits = head_dim == HEAD_DIM and gates.rows.shape[1] % UNPADDED == 0
     return x.is_cuda and fits and eights and serves(x.shape[0], _choices(x.get_device()))
 

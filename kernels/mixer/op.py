@@ -71,7 +71,8 @@ def mixer_rows(
 
     Raises:
         TypeError: a dtype is not one of those above.
-        ValueError: shapes, strides or devices disagree, or `takes` says no to the layer.
+        ValueError: shapes, strides or devices disagree, something does not begin where a GPU's
+            loads may, or `takes` says no to the layer.
 
     Numerics:
         Those of `conv_gates` and `delta_walk`, bit for bit; on a CPU it calls them.
@@ -110,6 +111,8 @@ def mixer_rows(
             "pending_rows": pending_rows, **tables,
         },
     )  # fmt: skip
+    axes.aligned(16, taps=taps)
+    axes.aligned(8, tails=tails, record_raw=record.raw)
     _expect_rows_of_8_bytes(name, {"x": x, "gates.rows": gates.rows, "gates.weight": gates.weight})
     if not x.is_cuda:
         q = x.new_empty((axes["T"], axes["G"], axes["D"]), dtype=torch.float32)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 
 from triton.runtime import JITFunction
 
-from kernels.common.compile import Binary, compile_kernel
+from kernels.common.compile import Binary, compile_kernel, disassembly_of
 from kernels.common.shared_memory import MAX_SHARED_BYTES
 
 NOT_IEEE = ("fma.", "approx", ".ftz", "div.full")
@@ -52,6 +52,15 @@ def assert_fits(binary: Binary) -> None:
 def assert_ieee(binary: Binary) -> None:
     """No step is contracted, approximate or flushed: bits are those of the torch model."""
     assert [word for word in NOT_IEEE if word in binary.ptx] == []
+
+
+def loads_before_wait(cubin: bytes) -> int:
+    """Count the loads in front of the one wait for the kernel before; of code without branches.
+
+    What the kernel before writes must not be among them, wherever the compiler has moved loads.
+    """
+    before, _behind = disassembly_of(cubin).split("ACQBULK")
+    return before.count("LDG.")
 
 
 def bases(mnemonics: Mapping[str, int]) -> Counter[str]:

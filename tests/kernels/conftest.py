@@ -1,10 +1,29 @@
-"""Plant faults by a script of a test, in a process whose kernels are interpreted."""
+"""Plant faults in a process whose kernels are interpreted; call what only a GPU's tensors reach."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+
+
+@pytest.fixture
+def on_gpu(monkeypatch) -> None:
+    """Let tensors of the host say that they are on a GPU."""
+    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda _: True))
+
+
+@pytest.fixture(scope="session")
+def shifted() -> Callable[..., torch.Tensor]:
+    """Return a function: (tensor, bytes) -> its copy that begins so far behind a whole load."""
+
+    def copy(tensor: torch.Tensor, num_bytes: int = 8) -> torch.Tensor:
+        first = num_bytes // tensor.itemsize
+        room = torch.zeros(first + tensor.numel(), dtype=tensor.dtype)
+        return room[first:].view(tensor.shape).copy_(tensor)
+
+    return copy
 
 
 @pytest.fixture(scope="session")

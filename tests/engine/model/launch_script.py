@@ -41,8 +41,8 @@ GREEDY = Sampling(temperature=0.0)
 DRAWN = Sampling(temperature=0.8, top_k=20, top_p=0.95, seed=5, presence_penalty=0.7)
 
 
-def small_model(profile: str, capability: tuple[int, int]) -> KernelModel:
-    packer = ComputePath(Launching(capability)).new_packer()
+def small_model(profile: str, capability: tuple[int, int], *, overlap: bool = False) -> KernelModel:
+    packer = ComputePath(Launching(capability, overlap=overlap)).new_packer()
     formats = load_profiles()[profile].formats
     model = random_model(SMALL, formats, device="cpu", packer=packer)
     assert isinstance(model, KernelModel)

@@ -8,6 +8,7 @@ from kernels.attention.prep import PREFILL_ROWS
 from kernels.attention.prep_kernel import attention_prep_kernel as kernel
 from kernels.common.compile import Binary, compile_kernel
 from kernels.common.shared_memory import MAX_SHARED_BYTES
+from tests.kernels.compiling import loads_before_wait
 
 CAPABILITIES = (90, 121)
 HEADS = (24, 16, 6)
@@ -80,6 +81,7 @@ def test_a_row_of_a_verify_needs_no_shared_memory(capability):
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_the_kernel_waits_for_the_one_before_only_with_overlap(capability):
     assert "griddepcontrol" not in compiled(24, 1, True, capability).ptx
-    ptx = compiled(24, 1, True, capability, overlap=True).ptx
-    assert "griddepcontrol.wait" in ptx
-    assert "griddepcontrol.launch_dependents" in ptx
+    binary = compiled(24, 1, True, capability, overlap=True)
+    assert "griddepcontrol.launch_dependents" in binary.ptx
+    weights, place, angles = 6, 2, 4
+    assert loads_before_wait(binary.cubin) == weights + place + angles

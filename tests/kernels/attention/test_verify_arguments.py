@@ -78,6 +78,13 @@ def test_a_store_of_codes_wants_its_scales():
         call(keys=codes, values=codes, scales=KvScales(torch.ones(1), half))
 
 
+@pytest.mark.usefixtures("on_gpu")
+def test_scratch_that_begins_between_two_loads_is_refused(shifted):
+    scratch = torch.zeros(scratch_elements(3, 6, 64))
+    with pytest.raises(ValueError, match=r"scratch starts at 0x\w+4, expected a multiple of 16"):
+        call(scratch=shifted(scratch, 4))
+
+
 def test_scratch_holds_every_chunks_partials():
     assert scratch_elements(2, 24, 1024) == 16 * 2 * 24 * (256 + 2)
 

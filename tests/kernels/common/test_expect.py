@@ -67,3 +67,15 @@ def test_an_output_of_another_shape_is_refused():
 
 def test_a_call_of_no_rows_returns_no_rows():
     assert rms_norm(X[:0], W, 1e-6, tile=NormTile(4, 1)).shape == (0, 8)
+
+
+def test_a_gpus_tensor_that_begins_between_two_loads_is_refused(on_gpu):
+    axes, whole = Axes("f"), torch.zeros(8, dtype=torch.bfloat16)
+    axes.aligned(16, x=whole, y=whole[:4])
+    axes.aligned(8, x=whole[4:])
+    with pytest.raises(ValueError, match=r"^f: y starts at 0x\w+8, expected a multiple of 16 byt"):
+        axes.aligned(16, x=whole, y=whole[4:])
+
+
+def test_on_a_cpu_a_tensor_begins_anywhere():
+    Axes("f").aligned(16, x=W[1:])

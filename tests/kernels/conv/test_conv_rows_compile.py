@@ -1,8 +1,11 @@
 """Rows of a round fit beside a product of many rows on an H200; sums are those of the source."""
 
 import pytest
+import torch
 
 from kernels.common.compile import mnemonics_of, usage_of
+from kernels.conv import rows_launch
+from kernels.conv.arguments import GateInputs
 from kernels.conv.rows_launch import (
     PIECE_BYTES,
     SHARED_BYTES,
@@ -83,3 +86,23 @@ def test_a_block_of_the_walk_fits_beside_one_that_convolves(rows):
 
 def test_rows_and_heads_that_fill_no_block_have_one():
     assert num_blocks(5, 1, 3) == 2 * 3 + -(-5 * 5 // WARPS)
+
+
+@pytest.mark.usefixtures("on_gpu")
+def test_rows_go_by_another_kernel_where_something_begins_between_two_loads(monkeypatch, shifted):
+    monkeypatch.setattr(rows_launch, "_choices", lambda _device: H200)
+    x, inputs = torch.zeros((4, 640)).bfloat16(), torch.zeros((4, 128)).bfloat16()
+    gates = GateInputs(inputs, torch.zeros((6, 128)).bfloat16())
+    scalar, table = torch.zeros(2, dtype=torch.int32)[1:], torch.zeros(33, dtype=torch.int32)[1:]
+    others = (
+        torch.zeros((640, 4)).bfloat16(), torch.zeros(3), torch.zeros(3),
+        torch.zeros((2, 3, 640)).bfloat16(), torch.zeros((2, 32, 640)).bfloat16(),
+        torch.zeros((2, 32, 1, 128)), torch.zeros((2, 32, 3)), scalar, scalar, table, table,
+        torch.zeros((4, 1, 128)), torch.zeros((4, 3, 128)).bfloat16(), torch.zeros((4, 3)),
+    )  # fmt: skip
+    assert rows_launch.takes(x, gates, 128, others)
+    assert not rows_launch.takes(shifted(x), gates, 128, others)
+    for place, one in enumerate(others):
+        if one.dim() > 1:
+            moved = (*others[:place], shifted(one), *others[place + 1 :])
+            assert not rows_launch.takes(x, gates, 128, moved)

@@ -82,6 +82,14 @@ def test_a_wrong_argument_is_refused_in_a_sentence(name, wrong, sentence):
         delta_walk(**arguments() | {name: wrong})
 
 
+@pytest.mark.usefixtures("on_gpu")
+@pytest.mark.parametrize("name", ["q", "v", "state", "out"])
+def test_rows_that_begin_between_two_loads_of_16_bytes_are_refused(name, shifted):
+    given = arguments()
+    with pytest.raises(ValueError, match=rf"{name} starts at 0x\w+, expected a multiple of 16 "):
+        delta_walk(**given | {name: shifted(given[name])})
+
+
 @pytest.mark.parametrize(
     ("z", "weight", "sentence"),
     [

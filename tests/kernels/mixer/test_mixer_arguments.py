@@ -1,5 +1,7 @@
 """What the joined launch takes, and what it says of what it does not."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -87,3 +89,16 @@ def test_rows_that_begin_anywhere_are_refused():
     shifted = torch.zeros((2, 641), dtype=torch.bfloat16)[:, :640]
     with pytest.raises(ValueError, match="row stride of 641"):
         call(layer, rows, out, x=shifted)
+
+
+@pytest.mark.parametrize(("name", "num_bytes"), [("taps", 8), ("tails", 4), ("record_raw", 4)])
+def test_what_begins_between_two_loads_is_refused(name, num_bytes, shifted, request):
+    layer, rows, out = layer_and_rows()
+    changed = {
+        "taps": {"taps": shifted(layer.weights.taps, 8)},
+        "tails": {"tails": shifted(layer.tails, 4)},
+        "record_raw": {"record": replace(layer.record, raw=shifted(layer.record.raw, 4))},
+    }
+    request.getfixturevalue("on_gpu")
+    with pytest.raises(ValueError, match=rf"{name} starts at .* multiple of {2 * num_bytes} bytes"):
+        call(layer, rows, out, **changed[name])

@@ -6,7 +6,7 @@ import torch
 from kernels.common.compile import mnemonics_of, usage_of
 from kernels.norm import rows_launch
 from kernels.norm.rows_launch import THREADS, WORD, cubin, splits_of
-from tests.kernels.compiling import bases
+from tests.kernels.compiling import bases, loads_before_wait
 
 CAPABILITIES = {90: (9, 0), 121: (12, 1)}
 HIDDEN_WIDTHS = (256, 1024, 2048, 2560, 4096, 5120)
@@ -40,8 +40,10 @@ def test_sums_have_the_order_of_the_source_and_are_not_contracted(binary):
 def test_x_alone_is_read_after_the_predecessor_has_ended(binary):
     names = mnemonics_of(binary)
     assert names["PREEXIT"] == names["ACQBULK"] == 1
-    loads = {name for name in names if name.startswith("LDG")}
-    assert loads == {"LDG.E.128.STRONG.GPU"}, "rows come from the second-level cache"
+    loads = {name: number for name, number in names.items() if name.startswith("LDG")}
+    assert loads.keys() == {"LDG.E.128.STRONG.GPU"}, "rows come from the second-level cache"
+    before = loads_before_wait(binary)
+    assert sum(loads.values()) - before == before - 1, "as many of x as of the residual; the weight"
 
 
 @pytest.mark.parametrize("width", range(128, rows_launch.MOST_INPUTS + 1, 128))
