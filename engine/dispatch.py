@@ -29,10 +29,12 @@ from engine.operations import (
 )
 from engine.profile import WeightFormat
 from engine.settings.declared import KernelSettings
+from kernels.common.chips import measured_like
 from kernels.common.nvrtc import architecture
 from kernels.common.round import MAX_ROWS
 from kernels.conv import rows_launch
 from kernels.delta.gate import GATED_FROM
+from kernels.linear import prefill_fp8
 from kernels.linear.skinny_launch import has_converter
 from kernels.linear.tile_choice import PAIRED_FORMAT, paired_to
 from kernels.mixer.tile import MOST_ROWS
@@ -162,7 +164,7 @@ def _launch(kernels: KernelSettings) -> Chosen:
 
 def _overlap(facts: DeviceFacts, kernels: KernelSettings) -> Chosen:
     if kernels.overlap is None:
-        if facts.capability is not None and facts.capability[0] == 9:
+        if facts.capability is not None and measured_like(facts.capability) == 90:
             reason = "Kernels start before their predecessors end: measured to pay on an H200."
             return Chosen("on", "", reason)
         reason = "Nobody has measured it on this kind of GPU: 'qwen38 bench ab' does."
@@ -181,8 +183,8 @@ def _product(
     first = fp8_rows_from(facts.capability, format_name) if is_fp8 else None
     way = way_of(num_rows, crossovers_of(facts.capability), first)
     kernel, build = PRODUCTS[way.kernel]
-    if way.kernel == "fp8" and facts.capability[0] == 9:
-        build = "library"  # torch's FP8 product: prefill_fp8.library_is_faster
+    if way.kernel == "fp8" and prefill_fp8.has_library(facts.capability):
+        build = "library"
     return Chosen(kernel, build, way.reason)
 
 

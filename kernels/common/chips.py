@@ -10,6 +10,11 @@ Capability = tuple[int, int]
 """Compute capability, (major, minor)."""
 
 
+def can_run_kernels(capability: Capability) -> bool:
+    """Say whether a chip has what every kernel here relies on: sm_90 and later."""
+    return capability[0] >= 9
+
+
 def has_wgmma(capability: Capability) -> bool:
     """Say whether four warps of a chip multiply together, from shared memory: sm_90 alone."""
     return capability[0] == 9
