@@ -1,4 +1,4 @@
-"""Say what of a chip launches are chosen by. Pure Python.
+"""Say what a chip can do, and whose measurements choose its launches. Pure Python.
 
 A family asks by what it needs, so that a further chip is added in one place and not wherever a
 number is compared.
