@@ -1,13 +1,17 @@
 """Which kernel an operation runs, and why: one pure function of device, rows and settings.
 
-What is decided while the program runs is decided here, or by what is called from here: the path
-and its switches by `engine.compute_path`, a product's kernel by `engine.model.packed.way_of`, where
-a round norms and gates by `kernels.delta.gate.GATED_FROM`, which rounds go through a delta layer in
-one launch by `kernels.mixer.tile.takes`, which are convolved by another build by
-`kernels.conv.rows_launch.serves`, which are added and normed by another by
-`kernels.norm.rows_launch.takes`, where gate and up end in one output by
-`kernels.linear.tile_choice`. The other operations have one kernel a path, whatever the rows:
-`engine.operations` names them.
+What is decided while the program runs is decided here, or by what is called from here:
+
+- the path and its switches: `engine.compute_path`;
+- a product's kernel: `engine.model.packed.way_of`; an FP8 product of a prompt by torch:
+  `kernels.linear.prefill_fp8.has_library`;
+- where gate and up end in one output: `kernels.linear.tile_choice`;
+- where a round norms and gates: `kernels.delta.gate.GATED_FROM`;
+- which rounds go through a delta layer in one launch: `kernels.mixer.tile.takes`;
+- which are convolved, or added and normed, by another build: `kernels.conv.rows_launch.serves`,
+  `kernels.norm.rows_launch.takes`.
+
+The other operations have one kernel a path, whatever the rows: `engine.operations` names them.
 """
 
 from dataclasses import dataclass, replace
