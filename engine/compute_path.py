@@ -21,6 +21,7 @@ from engine.turn.rows_verify import RowsVerifier
 from engine.turn.traffic import RowsTraffic, Traffic, WalkTraffic
 from engine.turn.verify import RowWalk, Verifier
 from kernels.common import gpu, nvrtc
+from kernels.common.chips import can_run_kernels
 from kernels.common.nvrtc import CompileError
 from kernels.linear import skinny_launch
 from kernels.linear.tile import SkinnyProblem
@@ -188,7 +189,7 @@ def why_kernels_do_not_run(choices: gpu.Capability, chip: gpu.Capability) -> str
         choices: compute capability whose launch choices it makes.
         chip: its own.
     """
-    if chip[0] < 9:
+    if not can_run_kernels(chip):
         own = ".".join(str(one) for one in chip)
         return f"they need a GPU of compute capability 9.0 or later, and this one has {own}"
     problem = SkinnyProblem(256, 1024, "bf16", 1)

@@ -1,13 +1,17 @@
 """Which kernel an operation runs, and why: one pure function of device, rows and settings.
 
-What is decided while the program runs is decided here, or by what is called from here: the path
-and its switches by `engine.compute_path`, a product's kernel by `engine.model.packed.way_of`, where
-a round norms and gates by `kernels.delta.gate.GATED_FROM`, which rounds go through a delta layer in
-one launch by `kernels.mixer.tile.takes`, which are convolved by another build by
-`kernels.conv.rows_launch.serves`, which are added and normed by another by
-`kernels.norm.rows_launch.takes`, where gate and up end in one output by
-`kernels.linear.tile_choice`. The other operations have one kernel a path, whatever the rows:
-`engine.operations` names them.
+What is decided while the program runs is decided here, or by what is called from here:
+
+- the path and its switches: `engine.compute_path`;
+- a product's kernel: `engine.model.packed.way_of`; an FP8 product of a prompt by torch:
+  `kernels.linear.prefill_fp8.has_library`;
+- where gate and up end in one output: `kernels.linear.tile_choice`;
+- where a round norms and gates: `kernels.delta.gate.GATED_FROM`;
+- which rounds go through a delta layer in one launch: `kernels.mixer.tile.takes`;
+- which are convolved, or added and normed, by another build: `kernels.conv.rows_launch.serves`,
+  `kernels.norm.rows_launch.takes`.
+
+The other operations have one kernel a path, whatever the rows: `engine.operations` names them.
 """
 
 from dataclasses import dataclass, replace
@@ -29,10 +33,12 @@ from engine.operations import (
 )
 from engine.profile import WeightFormat
 from engine.settings.declared import KernelSettings
+from kernels.common.chips import measured_like
 from kernels.common.nvrtc import architecture
 from kernels.common.round import MAX_ROWS
 from kernels.conv import rows_launch
 from kernels.delta.gate import GATED_FROM
+from kernels.linear import prefill_fp8
 from kernels.linear.skinny_launch import has_converter
 from kernels.linear.tile_choice import PAIRED_FORMAT, paired_to
 from kernels.mixer.tile import MOST_ROWS
@@ -162,7 +168,7 @@ def _launch(kernels: KernelSettings) -> Chosen:
 
 def _overlap(facts: DeviceFacts, kernels: KernelSettings) -> Chosen:
     if kernels.overlap is None:
-        if facts.capability is not None and facts.capability[0] == 9:
+        if facts.capability is not None and measured_like(facts.capability) == 90:
             reason = "Kernels start before their predecessors end: measured to pay on an H200."
             return Chosen("on", "", reason)
         reason = "Nobody has measured it on this kind of GPU: 'qwen38 bench ab' does."
@@ -181,8 +187,8 @@ def _product(
     first = fp8_rows_from(facts.capability, format_name) if is_fp8 else None
     way = way_of(num_rows, crossovers_of(facts.capability), first)
     kernel, build = PRODUCTS[way.kernel]
-    if way.kernel == "fp8" and facts.capability[0] == 9:
-        build = "library"  # torch's FP8 product: prefill_fp8.library_is_faster
+    if way.kernel == "fp8" and prefill_fp8.has_library(facts.capability):
+        build = "library"
     return Chosen(kernel, build, way.reason)
 
 

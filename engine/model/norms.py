@@ -24,7 +24,10 @@ def rms_norm(
     out: torch.Tensor | None = None,
     operands: Operands | None = None,
 ) -> torch.Tensor:
-    """Normalise rows, bf16 [T, D], and scale them by 1 + weight."""
+    """Normalise rows, bf16 [T, D], and scale them by 1 + weight, bf16 or fp32 [D].
+
+    Arguments, numerics and errors are those of `kernels.norm.rms_norm`.
+    """
     tile = _tile("rms_norm", x)
     return norm.rms_norm(x, weight, eps, tile=tile, overlap=overlap, out=out, operands=operands)
 
@@ -39,7 +42,10 @@ def add_rms_norm(
     out: torch.Tensor | None = None,
     operands: Operands | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Add to the residual stream, bf16 [T, D]; return the norm of the sum, and the sum."""
+    """Add to the residual stream, bf16 [T, D]; return the norm of the sum, and the sum.
+
+    Arguments, numerics and errors are those of `kernels.norm.add_rms_norm`.
+    """
     tile = _tile("add_rms_norm", x)
     return norm.add_rms_norm(
         x, residual, weight, eps, tile=tile, overlap=overlap, out=out, operands=operands
@@ -55,7 +61,10 @@ def gated_rms_norm(
     overlap: bool = False,
     operands: Operands | None = None,
 ) -> torch.Tensor:
-    """Normalise each head's row, bf16 [T, H, D], scale it by weight and gate it by SiLU."""
+    """Normalise each head's row, bf16 [T, H, D], scale it by weight and gate it by SiLU.
+
+    Arguments, numerics and errors are those of `kernels.norm.gated_rms_norm`.
+    """
     tile = _tile("gated_rms_norm", x)
     return norm.gated_rms_norm(x, gate, weight, eps, tile=tile, overlap=overlap, operands=operands)
 

@@ -69,5 +69,13 @@ def attention_reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> to
 
 
 def gate_reference(x: torch.Tensor, gate: torch.Tensor) -> torch.Tensor:
-    """Scale the attention's output by the sigmoid of its gate: bf16, both steps rounded."""
+    """Scale the attention's output by the sigmoid of its gate.
+
+    Args:
+        x: bf16 [T, H * D].
+        gate: bf16 [T, H * D], before its sigmoid.
+
+    Returns:
+        bf16 [T, H * D]; sigmoid and product are each rounded to bf16.
+    """
     return x * gate.sigmoid()

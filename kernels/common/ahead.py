@@ -1,4 +1,4 @@
-"""Run what is proven once before, in threads.
+"""Run each call of a proof once ahead of it, in threads, so that all are compiled at one time.
 
 What a check waits for most is compilation: a launch compiles what it needs, 0.3 to 3 s of one core
 each, and a family has hundreds. Compilers let go of the interpreter: threads do it at one time.

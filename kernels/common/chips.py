@@ -1,4 +1,4 @@
-"""Say what of a chip launches are chosen by. Pure Python.
+"""Say what a chip can do, and whose measurements choose its launches. Pure Python.
 
 A family asks by what it needs, so that a further chip is added in one place and not wherever a
 number is compared.
@@ -8,6 +8,11 @@ from typing import Literal
 
 Capability = tuple[int, int]
 """Compute capability, (major, minor)."""
+
+
+def can_run_kernels(capability: Capability) -> bool:
+    """Say whether a chip has what every kernel here relies on: sm_90 and later."""
+    return capability[0] >= 9
 
 
 def has_wgmma(capability: Capability) -> bool:

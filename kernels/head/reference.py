@@ -48,6 +48,11 @@ def argmax_reference(
 def topk_reference(logits: torch.Tensor, num_ids: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Take the k largest logits of each row, descending, the lowest id first among equals.
 
+    Args:
+        logits: fp32 [T, V].
+        num_ids: columns that may be taken, from the first on.
+        k: how many.
+
     Returns:
         fp32 [T, k], -inf where a row has fewer, and int32 [T, k], -1 there. NaN and -1 throughout
         a row that holds a NaN or whose largest logit is not finite.

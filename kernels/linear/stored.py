@@ -19,6 +19,15 @@ def expect_stored(
 ) -> None:
     """Check a tensor whose shape follows from another's by more than equal letters.
 
+    Args:
+        function: that was called, for the sentence.
+        name: of the argument.
+        tensor: as it was given.
+        symbols: the shape in letters, such as "[N, K/16]".
+        shape: the shape in numbers.
+        dtype: expected.
+        mend: what to do about another one.
+
     Raises:
         TypeError: its dtype is not `dtype`.
         ValueError: its shape is not `shape`, which `symbols` spells.
@@ -32,7 +41,7 @@ def expect_stored(
 
 
 def refuse_empty(function: str, name: str, codes: torch.Tensor) -> None:
-    """Refuse a matrix without rows or inputs.
+    """Refuse a matrix, of any dtype and shape, without rows or inputs.
 
     Raises:
         ValueError: it has none.
@@ -45,7 +54,7 @@ def refuse_empty(function: str, name: str, codes: torch.Tensor) -> None:
 
 
 def refuse_nan(function: str, name: str, codes: torch.Tensor) -> None:
-    """Refuse e4m3 codes that are NaN.
+    """Refuse codes that are NaN: e4m3, or their bytes as uint8, of any shape but empty.
 
     Raises:
         ValueError: one is; the sentence names its place.
@@ -64,7 +73,7 @@ def refuse_nan(function: str, name: str, codes: torch.Tensor) -> None:
 
 
 def refuse_signed_or_nan(function: str, name: str, scales: torch.Tensor) -> None:
-    """Refuse e4m3 scales with the sign bit, and NaN.
+    """Refuse scales with the sign bit, and NaN: e4m3, of any shape but empty.
 
     Raises:
         ValueError: one is such; the sentence names its place.
@@ -80,7 +89,7 @@ def refuse_signed_or_nan(function: str, name: str, scales: torch.Tensor) -> None
 
 
 def refuse_bad_scales(function: str, name: str, scales: torch.Tensor) -> None:
-    """Refuse multipliers that are negative or not finite.
+    """Refuse multipliers that are negative or not finite: of any floating dtype and shape.
 
     Raises:
         ValueError: one is; the sentence names its place.

@@ -59,6 +59,13 @@ def add_rms_norm_reference(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Add in bf16, then normalise the rounded sum.
 
+    Args:
+        x: bf16 [T, D], what a layer adds.
+        residual: bf16 [T, D], the stream before it.
+        weight: bf16 or fp32 [D].
+        eps: added to the mean square.
+        mean_square: order of the sum of squares.
+
     Returns:
         bf16 [T, D] twice: the norm, and the sum that is the next residual.
     """

@@ -13,16 +13,22 @@ import pytest
 
 from app.command_line import with_left_out_values
 from tests.app.conftest import ROOT
+from tests.tries import tries
 
 
-def test_help_is_quick_and_loads_nothing_heavy(qwen38_process, environment):
-    times = []
-    for _ in range(3):
+@pytest.mark.timing
+def test_help_is_quick(qwen38_process):
+    for _ in tries():
         began = time.perf_counter()
         done = qwen38_process("--help")
-        times.append(time.perf_counter() - began)
-    assert min(times) < 1.0  # 0.17 s alone; the cores are shared
-    assert done.returncode == 0
+        took_s = time.perf_counter() - began
+        assert done.returncode == 0
+        if took_s < 1.0:  # 0.17 s alone
+            return
+    pytest.fail(f"it took {took_s:.2f} s")
+
+
+def test_help_loads_nothing_heavy(environment):
     program = (
         "import sys; sys.argv = ['qwen38', '--help']\n"
         "import atexit; from app.cli import main\n"

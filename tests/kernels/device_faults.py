@@ -22,6 +22,12 @@ def planted(path: Path, old: str, new: str) -> str:
     return source.replace(old, new)
 
 
+def can_be_planted(path: Path, fault: Fault) -> bool:
+    """Whether a fault changes the source; of the one that must not, whether it does not."""
+    name, old, new, _ = fault
+    return (planted(path, old, new) == nvrtc.read_source(path)) == (name == "nothing changed")
+
+
 def try_all(
     faults: Sequence[Fault],
     path: Path,

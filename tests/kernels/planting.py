@@ -8,7 +8,7 @@ import importlib
 import importlib.util
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from kernels.common import interpreter
@@ -29,6 +29,11 @@ def report(modules: Sequence[str], red: Callable[[str], list[str]]) -> None:
         _plant(folder, sources, fault)
         found[fault["name"]] = red(fault["subject"])
     json.dump(found, sys.stdout)
+
+
+def is_seen(red: Collection[str], proof: str | None) -> bool:
+    """Whether what must see a fault turned red; where nothing was changed, whether nothing did."""
+    return not red if proof is None else proof in red
 
 
 def _plant(folder: Path, sources: Mapping[str, str], fault: Mapping[str, str]) -> None:

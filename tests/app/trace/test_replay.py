@@ -9,6 +9,7 @@ from app.trace.replay import ReplayEngine, placeholder, prompts_of
 from engine.errors import RequestError
 from engine.types import NoticeRaised, Request, RoundEnded, TextArrived, TurnEnded
 from tests.app.trace.scripted import SECRET, ExactEngine, ask, read, record
+from tests.tries import tries
 
 
 @pytest.fixture
@@ -45,12 +46,16 @@ def test_it_says_that_it_is_one_and_that_words_are_placeholders(turns, tmp_path)
     assert prompts_of(kept) == [SECRET]
 
 
-def test_times_are_the_recorded_ones_over_the_speed(turns):
-    for speed in (1.0, 4.0):
+@pytest.mark.timing
+@pytest.mark.parametrize("speed", [1.0, 4.0])
+def test_times_are_the_recorded_ones_over_the_speed(turns, speed):
+    wanted_s = turns[0].record.total_s / speed
+    for _ in tries():
         began = time.perf_counter()
         ask(ReplayEngine(turns, speed))
-        took = time.perf_counter() - began
-        assert took == pytest.approx(turns[0].record.total_s / speed, abs=0.08)
+        if (took_s := time.perf_counter() - began) == pytest.approx(wanted_s, abs=0.08):
+            return
+    pytest.fail(f"it took {took_s:.2f} s, expected {wanted_s:.2f}")
 
 
 def test_a_stop_ends_it_within_a_round(turns):

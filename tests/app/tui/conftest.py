@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from textual.events import Paste
 from textual.pilot import Pilot
 
 from app.live import LiveSettings
@@ -42,6 +43,10 @@ class Seat:
     async def send(self, text: str) -> None:
         await self.type(text)
         await self.pilot.press("enter")
+
+    async def paste(self, text: str) -> None:
+        self.app.composer.post_message(Paste(text))
+        await self.pilot.pause()
 
     async def until(self, ready: Callable[[], bool], seconds: float = PATIENCE_S) -> None:
         end = time.monotonic() + seconds

@@ -6,7 +6,7 @@ from app.tui.file_piece import FilePiece
 from engine.errors import RequestError
 from tests.app.tui.hostile import FORBIDDEN, HOSTILE
 from tests.app.tui.test_branches import again, talk
-from tests.app.tui.test_states import SLOW, paste
+from tests.app.tui.test_states import SLOW
 from tests.fakes.engine import Script
 
 NOTES = "\n".join(f"note {n}" for n in range(30))
@@ -59,11 +59,11 @@ async def test_a_long_message_tells_its_cost_pastes_and_all(seat):
     async with seat(size=(100, 30)) as s:
         await s.idle()
         await s.type("sum this up: ")
-        await paste(s, "word " * 1000)
+        await s.paste("word " * 1000)
         await s.until(lambda: s.app.tick() or "3,093 of 4,096 left: 1,003 tokens" in s.state)
-        await paste(s, "word " * 4000)
+        await s.paste("word " * 4000)
         await s.until(lambda: s.app.tick() or "too many for the 4,096 of 4,096" in s.state)
-        await paste(s, "word " * 40_000)
+        await s.paste("word " * 40_000)
         await s.until(lambda: s.app.tick() or "message is more than the context holds" in s.state)
 
 
@@ -161,7 +161,7 @@ async def test_a_long_paste_reads_no_file(seat):
     text = "\n".join(["@notes.txt"] * 20)
     async with seat() as s:
         await s.idle()
-        await paste(s, text)
+        await s.paste(text)
         await s.send("")
         await s.pilot.press("enter")
         await s.idle()

@@ -1,5 +1,7 @@
 """Finding: what matches in folded rows, and the bar through the real app."""
 
+import time
+
 import pytest
 
 from app.blocks import Block
@@ -10,6 +12,7 @@ from app.tui.theme import get_look
 from tests.app.tui.hostile import FORBIDDEN, HOSTILE
 from tests.app.tui.test_branches import talk
 from tests.fakes.engine import Script
+from tests.tries import tries
 
 LOOK = get_look("qwen38-dark")
 ANSWER = "\n\n".join(
@@ -149,15 +152,17 @@ async def test_hostile_texts_in_the_find_bar_draw_as_text(seat, text):
         assert s.app._finding.bar.display
 
 
+@pytest.mark.timing
 def test_searching_a_megabyte_line_is_quick():
-    import time
-
     piece = ThinkingPiece("folded", "ab " * 350_000 + "needle")
-    finder = Finder()
-    finder.look_for("needle")
-    began = time.perf_counter()
-    assert len(finder.hits([piece])) == 1
-    assert time.perf_counter() - began < 1.0
+    for _ in tries():
+        finder = Finder()
+        finder.look_for("needle")
+        began = time.perf_counter()
+        assert len(finder.hits([piece])) == 1
+        if (took_s := time.perf_counter() - began) < 1.0:
+            return
+    pytest.fail(f"it took {took_s:.2f} s")
 
 
 async def test_what_was_typed_over_already_is_not_looked_for(seat, monkeypatch):

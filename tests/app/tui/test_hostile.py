@@ -13,7 +13,6 @@ from engine.errors import CheckpointError, RequestError
 from engine.types import LoadProgressed
 from tests.app.trace.scripted import read, record
 from tests.app.tui.hostile import FORBIDDEN, HOSTILE
-from tests.app.tui.test_states import paste
 from tests.fakes.engine import INFO, Script, ScriptedEngine
 
 BROKEN_UTF8 = b'\xff\xfe\xc3\x28 {"type": "message", "id": "x", "content": "\xed\xa0\x80"}\n'
@@ -55,7 +54,7 @@ async def test_errors_and_refusals(seat, number, text):
     refused = Script(refuses=RequestError(text, text))
     async with seat(refused, size=(120, 36)) as s:
         await s.idle()
-        await paste(s, text)
+        await s.paste(text)
         await s.send(" ")
         await s.until(lambda: not s.app.chat.is_busy)
         s.app.tick()

@@ -5,7 +5,7 @@ from textual import events
 from app.tui.clock import Clock
 from app.tui.screens.history import HistoryScreen
 from tests.app.tui.hostile import FORBIDDEN, HOSTILE
-from tests.app.tui.test_states import SLOW, paste
+from tests.app.tui.test_states import SLOW
 from tests.fakes.engine import Script
 
 
@@ -120,12 +120,12 @@ async def test_hostile_prompts_in_the_search_draw_as_text(seat):
 async def test_control_o_shows_a_paste_in_full(seat):
     text = "\n".join(f"line {n}" for n in range(20))
     async with seat() as s:
-        await paste(s, text)
+        await s.paste(text)
         assert "[pasted text" in s.app.composer.text
         await s.pilot.press("ctrl+o")
         assert s.app.composer.text == text
         s.app.composer.clear_all()
-        await paste(s, "x" * 200_000)
+        await s.paste("x" * 200_000)
         await s.pilot.press("ctrl+o")
         await s.pilot.pause()
         assert "[pasted text" in s.app.composer.text
@@ -200,7 +200,7 @@ async def test_control_enter_runs_a_command_as_enter_does(seat):
 async def test_a_very_long_text_that_is_cleared_comes_back_with_up(seat):
     async with seat() as s:
         await s.idle()
-        await paste(s, "word\n" * 50_000)
+        await s.paste("word\n" * 50_000)
         await s.pilot.press("ctrl+c")
         assert s.app.composer.text == ""
         await s.pilot.press("up")

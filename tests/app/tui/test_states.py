@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from app.sessions.store import SessionStore
-from app.tui.paste import PastedTexts
 from app.tui.run import farewell
 from engine.errors import CancelledError, CheckpointError, RequestError
 from engine.types import LoadProgressed
@@ -232,51 +231,6 @@ async def test_draft_is_on_disk_while_typing_and_comes_back(seat):
         assert s.app.composer.text == "half a thou"
 
 
-async def test_a_long_paste_is_a_sign_and_is_sent_in_full(seat):
-    text = "\n".join(f"line {n} \x1b[2J" for n in range(212))
-    async with seat() as s:
-        await s.idle()
-        await s.type("look: ")
-        await paste(s, text)
-        assert s.app.composer.text.startswith("look: [pasted text #1: 212 lines, ")
-        await s.pilot.press("enter")
-        await s.idle()
-        sent = s.engine.requests[0].messages[-1].content
-        assert sent.startswith("look: line 0 ␛[2J")
-        assert sent.endswith("line 211 ␛[2J")
-
-
-async def test_a_paste_of_a_megabyte_stays_quick(seat):
-    async with seat() as s:
-        await s.idle()
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        await paste(s, "x" * 1_000_000)
-        await s.type("!")
-        assert loop.time() - began < 0.5
-        assert s.app.composer.text == "[pasted text #1: 1 line, 1.0 MB]!"
-
-
-async def test_a_short_paste_is_put_in_as_it_is(seat):
-    async with seat() as s:
-        await paste(s, "two\r\nlines\x07")
-        assert s.app.composer.text == "two\nlines␇"
-
-
-def test_signs_that_the_person_typed_are_not_exchanged():
-    pastes = PastedTexts()
-    for number in ("1", "9" * 5000):  # Python reads no number of so many digits
-        typed = f"[pasted text #{number}: 9 lines, 1.0 KB]"
-        assert pastes.expand(typed) == typed
-
-
-async def paste(s, text):
-    from textual.events import Paste
-
-    s.app.composer.post_message(Paste(text))
-    await s.pilot.pause()
-
-
 async def test_resizing_while_streaming_keeps_everything(seat):
     async with seat(SLOW) as s:
         await s.idle()
@@ -407,7 +361,7 @@ async def test_hostile_answers_draw_as_text(seat, text):
     script = Script(answer=f"{text}\n\nthe end", thinking=text)
     async with seat(script, chat__show_thinking="open") as s:
         await s.idle()
-        await paste(s, text)
+        await s.paste(text)
         await s.send(" ")
         await s.idle()
         assert s.engine.requests

@@ -3,12 +3,7 @@
 import pytest
 
 from engine.types import Message, Request, RoundEnded, Sampling
-from tests.fakes.model import FakeModel, local_engine, run, write_text_files
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return write_text_files(tmp_path_factory.mktemp("text"))
+from tests.fakes.model import FakeModel, local_engine, run
 
 
 def counting(context) -> int:

@@ -105,7 +105,5 @@ DEVICE_FAULTS = [
 )
 def test_a_fault_of_the_device_code_can_be_planted(path, fault):
     """On a GPU the script shows that each is seen."""
-    name, old, new, _ = fault
-    source = nvrtc.read_source(path)
-    assert source.count(old) == 1
-    assert (device_faults.planted(path, old, new) == source) == (name == "nothing changed")
+    assert nvrtc.read_source(path).count(fault[1]) == 1
+    assert device_faults.can_be_planted(path, fault)

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernels.planting import is_seen
+
 KEYS, KERNEL = "kernels.common.ordered_keys", "kernels.head.kernel"
 TRUTH, MODEL = "within tolerance of fp64", "bits of the model"
 HIDDEN = "hidden, banned and mapped ids are those of -inf logits"
@@ -56,7 +58,4 @@ def red(plant) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize(("name", "proof"), [(n, p) for n, *_, p in FAULTS], ids=NAMES)
 def test_a_planted_fault_turns_its_proof_red(red, name: str, proof: str | None):
-    if proof is None:
-        assert red[name] == []
-    else:
-        assert proof in red[name]
+    assert is_seen(red[name], proof)
