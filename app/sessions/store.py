@@ -219,7 +219,8 @@ def _hold(path: Path, what: str) -> LogFile:
         raise _refused(path, what, problem) from None
     if not is_held:
         raise SessionError(
-            f"The session {path.stem} is open in another window.", "Close it there first."
+            f"The session {path.stem} is open in another window or in this one.",
+            "Leave it there first, such as with /new.",
         )
     return log
 
