@@ -106,7 +106,8 @@ def test_files_that_are_no_sessions_are_counted_and_not_waited_for(scripted, qwe
     listed = qwen38("sessions", "list")
     assert listed.returncode == 0
     assert listed.stdout.count(b"\n") == 1
-    assert f"2 files in {folder} could not be read.".encode() in listed.stderr
+    told = f"2 files in {folder} could not be read: pipe.jsonl, foreign.jsonl."
+    assert told.encode() in listed.stderr
     assert qwen38("sessions", "show", "pipe").returncode == 1
 
 
