@@ -26,6 +26,18 @@ def test_the_draft_outlives_the_program(store):
     assert store.open(session.id).draft == "the next one"
 
 
+def test_what_was_sent_is_no_draft_any_more_and_that_of_another_window_stays(store):
+    session = store.create("m", "demo", "")
+    session.draft = "the first message"
+    session.add_message("user", "the first message")
+    session.draft = "typed behind it at once"
+    assert store.create("m", "demo", "").draft == ""
+    other = store.create("m", "demo", "")
+    other.draft = "not sent in the other window"
+    session.draft = ""
+    assert store.create("m", "demo", "").draft == "not sent in the other window"
+
+
 def test_history_is_shared_and_what_begins_with_a_space_ends_with_the_program(tmp_path):
     path = tmp_path / "state" / "history.jsonl"
     one, two = PromptHistory(path), PromptHistory(path)
