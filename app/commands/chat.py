@@ -75,6 +75,11 @@ def chat(
         return play(replay, 1.0 if speed is None else speed, given, is_alone=is_alone)
     if speed is not None:
         raise RequestError("--speed is of a replay.", "Write --replay FILE beside it.")
+    if resume is not None and system is not None:
+        raise RequestError(
+            "--system is of a new conversation, and --resume goes on with one that has its own.",
+            "Leave one of them out; /system in the chat changes it.",
+        )
     if trace is not None:
         check_target("--trace", trace)
     given = {

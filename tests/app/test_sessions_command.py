@@ -41,6 +41,8 @@ def test_resume_goes_on_with_the_last_one(scripted, qwen38):
     assert done.returncode == 0
     listed = json.loads(qwen38("sessions", "list", "--json").stdout)
     assert [one["num_messages"] for one in listed] == [4]
+    both = scripted([], "chat", "--resume", "--system", "be brief", input=b"x")
+    assert (both.returncode, b"/system in the chat changes it" in both.stderr) == (2, True)
     missing = scripted([], "chat", "--resume", "nope", input=b"x")
     assert missing.returncode == 1
     assert b"There is no session 'nope'" in missing.stderr

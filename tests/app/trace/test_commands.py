@@ -170,6 +170,8 @@ def test_bad_files_are_a_sentence_and_code_2(qwen38, tmp_path):
         assert said.count("\n") == 1
     done = qwen38("trace", "a", "b", "--export", str(tmp_path / "y.json"))
     assert (done.returncode, b"takes one trace" in done.stderr) == (2, True)
+    done = qwen38("trace", "a", "--json", "--export", str(tmp_path / "y.json"))
+    assert (done.returncode, b"no figures to stdout. Leave --json out" in done.stderr) == (2, True)
 
 
 def test_a_replay_that_cannot_be_shown_is_refused(qwen38, tmp_path):
