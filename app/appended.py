@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from app.streams import write_all
+from engine.own_file import expect_plain
 
 
 class AppendedFile:
@@ -33,21 +34,30 @@ class AppendedFile:
         """What it holds now."""
         return os.fstat(self._fd).st_size
 
-    def open(self, *, lock: bool = False) -> bool:
+    def open(self, *, lock: bool = False, wait: bool = False) -> bool:
         """Open for appending, held against other processes if asked; False when one holds it.
 
+        Args:
+            lock: hold it.
+            wait: for whoever holds it, who is soon done.
+
         Raises:
+            NotPlainError: something else stands there: a pipe would take lines until it is full.
             OSError: the file cannot be opened or made.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         is_new = not self.path.exists()
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
+            expect_plain(fd)
             if lock:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             os.close(fd)
             return False
+        except OSError:
+            os.close(fd)
+            raise
         self._fd, self.is_made_here = fd, is_new
         return True
 

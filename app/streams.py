@@ -113,11 +113,27 @@ def read_bounded(source: BinaryIO, name: str) -> bytes:
             f"{name} does not read: {problem.strerror}.", how_to_read(problem)
         ) from None
     if len(data) > MAX_INPUT_BYTES:
-        raise RequestError(
-            f"{name} holds more than {MAX_INPUT_BYTES:,} bytes, which no context takes.",
-            "Give it a part.",
-        )
+        raise _too_long(name)
     return data
+
+
+def read_line(source: BinaryIO, name: str, max_bytes: int) -> bytes:
+    """The next line with its end; nothing at the end of ``source``, which may have none.
+
+    Raises:
+        RequestError: it has more than ``max_bytes``, `MAX_INPUT_BYTES` at most.
+    """
+    data = source.readline(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise _too_long(f"A message from {name}")
+    return data
+
+
+def _too_long(name: str) -> RequestError:
+    return RequestError(
+        f"{name} holds more than {MAX_INPUT_BYTES:,} bytes, which no context takes.",
+        "Give it a part.",
+    )
 
 
 class _RewrittenLine:

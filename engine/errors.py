@@ -108,9 +108,12 @@ def how_to_read(problem: OSError) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint that names the one known spelling that ``name`` is near to; empty for none.
 
-    Near is what one slip of the hand makes of a word, and the only name that begins so.
+    Near is what one slip of the hand makes of a word, and the only name that begins so; what is
+    known itself was meant.
     """
     names = sorted(known)
+    if name in names:
+        return ""
     begun = [one for one in names if name and one.startswith(name)]
     if len(begun) == 1:
         return f"Did you mean '{begun[0]}'?"

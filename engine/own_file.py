@@ -24,10 +24,22 @@ def open_own(path: Path) -> BinaryIO:
         OSError: it is missing or does not open.
     """
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    try:
+        expect_plain(fd)
+    except OSError:
         os.close(fd)
-        raise NotPlainError(errno.EINVAL, "it is no plain file")
+        raise
     return os.fdopen(fd, "rb")
+
+
+def expect_plain(fd: int) -> None:
+    """Look whether an open file is a plain one.
+
+    Raises:
+        NotPlainError: it is none.
+    """
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        raise NotPlainError(errno.EINVAL, "it is no plain file")
 
 
 def read_own(path: Path, max_bytes: int) -> bytes:

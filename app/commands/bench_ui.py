@@ -25,6 +25,7 @@ ENGINES = ("timed", "model", "random")
 MOST_MESSAGES = 100_000
 """Each is a widget on the screen and a line in memory."""
 
+RATE = 120.0
 TOKENS_A_ROUND = 3
 PROMPT = "tell me a story"
 WARM_UP_TOKENS = 16
@@ -35,9 +36,11 @@ def bench_ui(
     *,
     tokens: Annotated[int, typer.Option(help="Length of each answer.", metavar="N", min=32)] = 2000,
     rate: Annotated[
-        float,
-        typer.Option(help="Tokens a second of the timed engine.", metavar="N", min=1.0, max=2000.0),
-    ] = 120.0,
+        float | None,
+        typer.Option(
+            help="Tokens a second of the timed engine; 120.", metavar="N", min=1.0, max=2000.0
+        ),
+    ] = None,
     messages: Annotated[
         int,
         typer.Option(help="Length of the conversation.", metavar="N", min=2, max=MOST_MESSAGES),
@@ -72,8 +75,12 @@ def bench_ui(
         raise RequestError(f"There is no engine '{engine}'.", nearest(engine, ENGINES) or known)
     if file is not None:
         check_output("--json", file)
-    own = {"--model": model, "--profile": profile, "--device": device, "--shape": shape}
+    own = {
+        "--model": model, "--profile": profile, "--device": device, "--shape": shape,
+        "--rate": rate,
+    }  # fmt: skip
     _expect_used(engine, {name for name, value in own.items() if value is not None})
+    rate = RATE if rate is None else rate
     given = options.as_settings(
         {"model.dir": model, "model.profile": profile, "model.device": device}, sets
     )
@@ -113,8 +120,8 @@ Named = Iterator[tuple[str, ChatEngine]]
 
 _UNUSED = {
     "timed": {"--model", "--profile", "--device", "--shape"},
-    "model": {"--shape"},
-    "random": {"--model"},
+    "model": {"--shape", "--rate"},
+    "random": {"--model", "--rate"},
 }
 """Options that say nothing to an engine."""
 

@@ -16,6 +16,7 @@ from app.sessions.store import SessionError
 from app.streams import is_terminal
 from app.trace.export import check_target, exported_at_the_end
 from app.trace.record import Recorder
+from engine.errors import RequestError
 
 LATEST = "latest"
 """What a bare ``--resume`` stands for."""
@@ -52,8 +53,9 @@ def chat(
         typer.Option("--replay", help="Play a recorded trace; no model.", metavar="FILE"),
     ] = None,
     speed: Annotated[
-        float, typer.Option(help="How fast --replay plays.", metavar="N", min=0.01, max=1000.0)
-    ] = 1.0,
+        float | None,
+        typer.Option(help="How fast --replay plays; 1.", metavar="N", min=0.01, max=1000.0),
+    ] = None,
     sets: options.Sets = None,
 ) -> int:
     """Talk with the model.
@@ -61,25 +63,33 @@ def chat(
     What is piped in is one message, answered once. With --plain or --a11y each line of it is a
     message or a slash command. 'qwen38 run' answers a pipe and keeps no conversation.
     """
+    of_the_screen: dict[str, object] = {
+        "chat.ascii": use_ascii or None,
+        "chat.fps": fps,
+        "chat.mouse": False if no_mouse else None,
+    }
     if replay is not None:
-        is_alone = all(
-            one is None for one in (
-                model, profile, resume, device, system, thinking_budget, trace,
-            )
-        )  # fmt: skip
-        return play(replay, speed, sets, is_alone=is_alone and not plain)
+        asked = (model, profile, resume, device, system, thinking_budget, trace)
+        is_alone = all(one is None for one in asked) and not (plain or a11y)
+        given = options.as_settings(of_the_screen, sets)
+        return play(replay, 1.0 if speed is None else speed, given, is_alone=is_alone)
+    if speed is not None:
+        raise RequestError("--speed is of a replay.", "Write --replay FILE beside it.")
+    if resume is not None and system is not None:
+        raise RequestError(
+            "--system is of a new conversation, and --resume goes on with one that has its own.",
+            "Leave one of them out; /system in the chat changes it.",
+        )
     if trace is not None:
         check_target("--trace", trace)
-    given: dict[str, object] = {
+    given = {
+        **of_the_screen,
         "model.dir": model,
         "model.profile": profile,
         "model.device": device,
         "chat.system": system,
         "chat.thinking_budget": thinking_budget,
         "chat.a11y": a11y or None,
-        "chat.ascii": use_ascii or None,
-        "chat.fps": fps,
-        "chat.mouse": False if no_mouse else None,
     }
     chosen = plan(options.as_settings(given, sets))
     session_id = _resumed(chosen, resume)

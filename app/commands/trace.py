@@ -43,6 +43,8 @@ def trace(
     if to is not None:
         if other is not None:
             raise RequestError("--export takes one trace.", "Leave OTHER out.")
+        if as_json:
+            raise RequestError("--export writes no figures to stdout.", "Leave --json out.")
         check_target("--export", to)
     path = find(file)
     if to is not None:

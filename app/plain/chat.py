@@ -149,6 +149,8 @@ def _take(state: PlainState, line: str) -> Outcome | None:
     if not line.strip():
         return Outcome(OK)
     found = parse_slash(line)
+    if found is None or found[0].name != "delete":
+        state.asked_to_delete = ""
     if found is None:
         outcome = send(state, _outgoing(state, line))
         state.session.draft = line if outcome.is_refused else ""

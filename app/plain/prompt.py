@@ -24,7 +24,7 @@ from app.plain.typed_ahead import has_line, lines_ahead
 from app.report import say
 from app.sessions.history import PromptHistory
 from app.slash import SLASH_COMMANDS
-from app.streams import decode_input, is_terminal
+from app.streams import MAX_INPUT_BYTES, decode_input, is_terminal, read_line
 from app.visible import visible, visible_line
 from engine.errors import RequestError
 from engine.settings import environment
@@ -53,26 +53,43 @@ class LineReader:
         self._prompt = prompt
 
     def read(self, draft: str) -> str | None:
-        """The next message; ``draft`` is told, since it cannot be edited here."""
+        """The next message; ``draft`` is told, since it cannot be edited here.
+
+        Ctrl+C leaves, as it does an empty line that can be edited: what was typed is gone by then.
+
+        Raises:
+            RequestError: a message is longer than any context.
+        """
         if draft:
             say(f"(not sent: {visible_line(draft, DRAFT_CELLS)})")
+        try:
+            return self._message()
+        except KeyboardInterrupt:
+            if not is_terminal(sys.stdin):
+                raise
+            say("")
+            return None
+
+    def _message(self) -> str | None:
         lines: list[str] = []
+        num_left = MAX_INPUT_BYTES
         while True:
-            line = self._line("...> " if lines else self._prompt)
+            line = self._line("...> " if lines else self._prompt, num_left)
             if not line:
                 return "\n".join(lines) or None
+            num_left -= len(line)
             lines.append(line.rstrip("\r\n").removesuffix("\\"))
             if not line.rstrip("\r\n").endswith("\\"):
                 return "\n".join(lines)
 
-    def _line(self, prompt: str) -> str:
+    def _line(self, prompt: str, max_bytes: int) -> str:
         """One line with its end; one that was typed ahead is shown behind its prompt."""
         is_shown = bool(sys.stderr) and is_terminal(sys.stdin)
         was_ahead = is_shown and has_line(sys.stdin.fileno())
         if is_shown:
             sys.stderr.write(prompt)
             sys.stderr.flush()
-        line = decode_input(sys.stdin.buffer.readline(), "stdin")
+        line = decode_input(read_line(sys.stdin.buffer, "stdin", max_bytes), "stdin")
         if was_ahead:
             sys.stderr.write(visible(line.rstrip("\n")) + "\n")
             sys.stderr.flush()

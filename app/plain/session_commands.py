@@ -9,7 +9,6 @@ from app.plain.state import Handler, PlainState
 from app.report import say
 from app.sessions.export import export_to
 from app.sessions.store import SessionError
-from engine.errors import RequestError
 
 
 def _new(state: PlainState, _argument: str) -> None:
@@ -46,9 +45,17 @@ def _rename(state: PlainState, argument: str) -> None:
 
 
 def _delete(state: PlainState, argument: str) -> None:
-    if not argument:
-        raise RequestError("Say which: /delete ID.", "/sessions lists them.")
-    say(f"Deleted {', '.join(state.store.delete([argument]))}.")
+    session = state.session
+    if argument not in ("", session.id):
+        say(f"Deleted {', '.join(state.store.delete([argument]))}.")
+    elif not session.messages:
+        say("There is nothing to delete yet.")
+    elif state.asked_to_delete != session.id:
+        state.asked_to_delete = session.id
+        say("/delete again deletes this conversation for good.")
+    else:
+        state.go_to(state.new_session())
+        say(f"Deleted {', '.join(state.store.delete([session.id]))}.")
 
 
 def _session(state: PlainState, _argument: str) -> None:

@@ -33,6 +33,8 @@ class PlainState:
     profiles: ProfileMenu | None = None
     once: LiveSettings | None = None
     """Settings for the next answer alone."""
+    asked_to_delete: str = ""
+    """The conversation that the line before asked to delete."""
     num_told: int = field(default=0)
 
     @property

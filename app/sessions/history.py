@@ -1,12 +1,10 @@
 """Prompts that were sent, over all sessions and both front ends: JSON lines, appended only."""
 
-import fcntl
-import os
 from itertools import groupby
 from pathlib import Path
 
+from app.appended import AppendedFile
 from app.sessions.logfile import read_lines, to_line
-from app.streams import write_all
 from engine.own_file import read_tail
 
 MAX_ENTRIES = 2000
@@ -17,9 +15,6 @@ MAX_BYTES = 32 << 20
 
 MAX_ENTRY_CHARACTERS = 100_000
 """A paste above this is a document, not a prompt that the next run recalls."""
-
-_APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC
-"""A pipe that nobody reads is a problem at once, and not waited for."""
 
 
 class PromptHistory:
@@ -54,13 +49,12 @@ class PromptHistory:
         return None
 
     def _append(self, line: bytes) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fd = os.open(self.path, _APPENDING, 0o600)
+        file = AppendedFile(self.path)
+        file.open(lock=True, wait=True)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            write_all(fd, line)
+            file.append(line)
         finally:
-            os.close(fd)
+            file.close()
 
     def _read(self) -> list[str]:
         try:

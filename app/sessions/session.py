@@ -43,6 +43,7 @@ class Session:
         self._contents = contents
         self._writer = SessionWriter(log, is_new=is_new)
         self._drafts = drafts
+        self._has_untitled_draft = False
         self.exported_leaf: str | None = None
         """The last message when the whole of it was last written to a file elsewhere."""
 
@@ -237,12 +238,17 @@ class Session:
     @property
     def draft(self) -> str:
         """What was typed and not sent; kept over a crash."""
-        return read_draft(self._drafts / f"{self._draft_name()}.txt")
+        text = read_draft(self._drafts / f"{self._draft_name()}.txt")
+        self._has_untitled_draft |= bool(text) and not self.messages
+        return text
 
     @draft.setter
     def draft(self, text: str) -> None:
         name = self._draft_name()
-        if name != UNTITLED_DRAFT and not text:
+        if not self.messages:
+            self._has_untitled_draft = bool(text)
+        elif self._has_untitled_draft:  # any other is that of another window
+            self._has_untitled_draft = False
             write_draft(self._drafts / f"{UNTITLED_DRAFT}.txt", "")
         if problem := write_draft(self._drafts / f"{name}.txt", text):
             self._writer.warn(problem)

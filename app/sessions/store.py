@@ -18,6 +18,9 @@ from engine.sizes import counted
 
 SUFFIX = ".jsonl"
 
+MOST_NAMED = 5
+"""So many files that are no sessions are named."""
+
 MIN_DELETE_CHARACTERS = 8
 """The shortest beginning of an id that is enough to delete a session."""
 
@@ -97,12 +100,12 @@ class SessionStore:
             SessionError: the folder does not read.
         """
         found: list[SessionSummary] = []
-        paths, num_unreadable = _paths(self.folder)
+        paths, unreadable = _paths(self.folder)
         for path in paths:
             try:
                 contents, _ = _read(path)
             except SessionError:
-                num_unreadable += 1
+                unreadable.append(path)
                 continue
             found.append(
                 SessionSummary(
@@ -115,10 +118,12 @@ class SessionStore:
                 )
             )
         found.sort(key=lambda one: (one.updated, one.id), reverse=True)
-        if not num_unreadable:
+        if not unreadable:
             return found, ""
-        files = counted(num_unreadable, "file")
-        return found, f"{files} in {self.folder} could not be read."
+        files = counted(len(unreadable), "file")
+        names = ", ".join(path.name for path in unreadable[:MOST_NAMED])
+        more = ", ..." * (len(unreadable) > MOST_NAMED)
+        return found, f"{files} in {self.folder} could not be read: {names}{more}."
 
     def list(self) -> list[SessionSummary]:
         """The sessions of `survey`.
@@ -174,18 +179,18 @@ class SessionStore:
         return self.folder / f"{session_id}{SUFFIX}"
 
 
-def _paths(folder: Path) -> tuple[list[Path], int]:
-    """The files of sessions, and how many others bear their ending: opening a pipe would hang."""
+def _paths(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The files of sessions, and what else bears their ending: opening a pipe would hang."""
     try:
         named = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
     except FileNotFoundError:
-        return [], 0
+        return [], []
     except OSError as problem:
         raise SessionError(
             f"{folder} cannot be read: {problem.strerror}.", how_to_read(problem)
         ) from None
     regular = [path for path in named if path.is_file()]
-    return regular, len(named) - len(regular)
+    return regular, sorted({*named} - {*regular})
 
 
 def _find(folder: Path, wanted: str, *, min_characters: int = 1) -> Path:
@@ -219,7 +224,8 @@ def _hold(path: Path, what: str) -> LogFile:
         raise _refused(path, what, problem) from None
     if not is_held:
         raise SessionError(
-            f"The session {path.stem} is open in another window.", "Close it there first."
+            f"The session {path.stem} is open in another window or in this one.",
+            "Leave it there first, such as with /new.",
         )
     return log
 

@@ -36,8 +36,16 @@ def check_target(option: str, path: Path) -> None:
     check_output(option, path)
 
 
-def export(turns: Iterable[TracedTurn], target: Path, *, replace: bool = False) -> int:
+def export(
+    turns: Iterable[TracedTurn], target: Path, *, replace: bool = False, gap: str = ""
+) -> int:
     """Write turns as a Chrome trace, whole or not at all; returns how many there were.
+
+    Args:
+        turns: what was recorded.
+        target: where to.
+        replace: put it in the place of a file that is there.
+        gap: why the disk refused some of them, if it did.
 
     Raises:
         TraceError: there are none, or a source does not read.
@@ -50,7 +58,7 @@ def export(turns: Iterable[TracedTurn], target: Path, *, replace: bool = False) 
         for num_turns, turn in enumerate(turns, start=1):  # noqa: B007  it is what we return
             yield turn
         if not num_turns:
-            raise TraceError("There is no answer to trace yet.", "Send a message first.")
+            raise _nothing_recorded(gap)
 
     try:
         with whole_file(target, replace=replace) as file:
@@ -66,6 +74,15 @@ def export(turns: Iterable[TracedTurn], target: Path, *, replace: bool = False) 
             f"{target} cannot be written: {problem.strerror}.", how_to_write(problem)
         ) from None
     return num_turns
+
+
+def _nothing_recorded(gap: str) -> TraceError:
+    if not gap:
+        return TraceError("There is no answer to trace yet.", "Send a message first.")
+    return TraceError(
+        f"Nothing could be recorded ({gap}), so that there is no trace to write.",
+        "Make room there, or give paths.data on another disk.",
+    )
 
 
 def document(turns: Iterable[TracedTurn]) -> Iterator[bytes]:
@@ -97,7 +114,8 @@ def export_present(recorder: Recorder | None, session: Session, wanted: str) -> 
     sources = recorder.sources(whole=True)
     try:
         check_target("/trace", path)
-        export((turn for one in sources for turn in TraceReader(one).turns()), path)
+        turns = (turn for one in sources for turn in TraceReader(one).turns())
+        export(turns, path, gap=recorder.problem)
     except OutputError as error:  # a chat that cannot write its output ends; this is none of it
         raise TraceError(error.message, error.mend) from None
     return path.absolute()
@@ -128,13 +146,8 @@ def exported_at_the_end(recorder: Recorder, target: Path | None) -> Generator[No
 
 def _export_run(recorder: Recorder, target: Path) -> None:
     sources = recorder.sources(whole=False)
-    if not sources and recorder.problem:
-        raise TraceError(
-            f"Nothing could be recorded ({recorder.problem}), so that there is no trace to write.",
-            "Make room there, or give paths.data on another disk.",
-        )
-    if not sources:
+    if not sources and not recorder.problem:
         say("Nothing was answered, so that there is no trace to write.")
         return
-    export(read_turns(sources), target, replace=True)
+    export(read_turns(sources), target, replace=True, gap=recorder.problem)
     say(f"The trace is in {target.absolute()}. {HOW_TO_OPEN}")

@@ -115,8 +115,10 @@ def _rates(name: str, one: Figures, end: str) -> tuple[str, ...]:
         f"{one.prompt_tokens:,}",
         f"{one.num_tokens:,}",
         f"{one.ttft_s:.2f} s",
-        f"{one.prefill_tok_s:,.0f}/s",
-        f"{one.decode_tok_s:,.{1 if one.decode_tok_s < 1000 else 0}f}/s",
+        f"{one.prefill_tok_s:,.0f}/s" if one.prefill_tok_s else "-",  # nothing was left to read
+        f"{one.decode_tok_s:,.{1 if one.decode_tok_s < 1000 else 0}f}/s"
+        if one.decode_tok_s
+        else "-",
         f"{one.num_rounds:,}",
         f"{one.share_accepted:.0%}" if one.tested else "-",
         f"{one.tokens_a_round:.2f}",

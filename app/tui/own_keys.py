@@ -38,15 +38,23 @@ def read_own_keys(folder: Path) -> tuple[OwnKey, ...]:
     """Read the person's keys; a missing file holds none.
 
     Raises:
-        SettingsError: the file does not read, a key is none that could be given or is taken, or
-            its line is no command.
+        SettingsError: the file does not read, a key is none that could be given, is taken or
+            stands there twice, or its line is no command.
     """
     path = folder / FILE_NAME
     try:
         table = read_toml(path, SettingsError)
     except FileNotFoundError:
         return ()
-    return tuple(_own_key(path, name, line) for name, line in table.items())
+    found: dict[str, tuple[str, OwnKey]] = {}
+    for name, line in table.items():
+        own = _own_key(path, name, line)
+        before, _ = found.setdefault(own.key, (name, own))
+        if before != name:
+            raise SettingsError(
+                f"{path}: '{name}' and '{before}' are one key.", "Take another for one of them."
+            )
+    return tuple(own for _, own in found.values())
 
 
 def _own_key(path: Path, name: str, line: object) -> OwnKey:

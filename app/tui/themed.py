@@ -11,6 +11,7 @@ from textual.geometry import Size
 
 from app.live import LiveSettings
 from app.tui.ascii_only import AsciiOnly
+from app.tui.stoppable import StoppableDriver
 from app.tui.theme import ANSI, NAMES, THEMES, Look, get_look
 from engine.settings import environment
 
@@ -24,7 +25,8 @@ class ThemedApp(App[None]):
 
     def __init__(self, live: LiveSettings) -> None:
         # with NO_COLOR no colour at all is written, not even grey
-        super().__init__(ansi_color=True if environment.no_color() else None)
+        ansi_color = True if environment.no_color() else None
+        super().__init__(driver_class=StoppableDriver, ansi_color=ansi_color)
         for theme in THEMES:
             self.register_theme(theme)
         self._live = live

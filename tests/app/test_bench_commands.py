@@ -276,6 +276,7 @@ def test_bench_ui_refuses_in_a_sentence(qwen38):
         (("--profile", "nvfp4"), "Write --engine model or random beside it."),
         (("--engine", "model", "--shape", "27b"), "--shape says nothing to the engine 'model'."),
         (("--engine", "random", "--model", "/x"), "--model says nothing to the engine 'random'."),
+        (("--engine", "model", "--rate", "60"), "Write --engine timed beside it."),
         (("--tokens", "99999999999"), "'sampling.max_tokens' is 99999999999, expected 1 to"),
         (("--seed", "99999999999999999999"), "'sampling.seed' is 99999999999999999999, expected"),
         (("--messages", "999999999"), "less than or equal to 100000"),

@@ -120,7 +120,8 @@ def test_a_session_of_a_newer_make_is_refused_and_not_touched(store, made):
     with pytest.raises(SessionError, match=f"has the format {made}, expected 1 at most"):
         store.open(path.stem)
     assert path.read_bytes() == before
-    assert store.survey() == ([], f"1 file in {store.folder} could not be read.")
+    told = f"1 file in {store.folder} could not be read: {path.name}."
+    assert store.survey() == ([], told)
     assert store.delete([path.stem]) == [path.stem]
 
 

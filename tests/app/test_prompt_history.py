@@ -1,10 +1,12 @@
 """What was typed comes back, in every window, and no file is waited for."""
 
+import errno
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+from app import appended
 from app.sessions import history as history_module
 from app.sessions.history import PromptHistory
 from tests.app.talks import talk
@@ -24,6 +26,18 @@ def test_the_draft_outlives_the_program(store):
     assert store.open(session.id).draft == "the next one"
 
 
+def test_what_was_sent_is_no_draft_any_more_and_that_of_another_window_stays(store):
+    session = store.create("m", "demo", "")
+    session.draft = "the first message"
+    session.add_message("user", "the first message")
+    session.draft = "typed behind it at once"
+    assert store.create("m", "demo", "").draft == ""
+    other = store.create("m", "demo", "")
+    other.draft = "not sent in the other window"
+    session.draft = ""
+    assert store.create("m", "demo", "").draft == "not sent in the other window"
+
+
 def test_history_is_shared_and_what_begins_with_a_space_ends_with_the_program(tmp_path):
     path = tmp_path / "state" / "history.jsonl"
     one, two = PromptHistory(path), PromptHistory(path)
@@ -36,6 +50,23 @@ def test_history_is_shared_and_what_begins_with_a_space_ends_with_the_program(tm
     assert one.entries() == ["first\nline two", " a secret", "first\nline two"]
     assert PromptHistory(path).entries() == ["first\nline two", "second"]
     assert PromptHistory(Path("/proc/none/history")).add("x") is not None
+
+
+def test_a_prompt_behind_a_torn_line_and_one_that_the_disk_cut_cost_no_other(tmp_path, monkeypatch):
+    path = tmp_path / "history.jsonl"
+    path.write_bytes(b'{"text":"first"}\n{"text":"to')
+    PromptHistory(path).add("second")
+
+    def cut(fd, data):
+        os.write(fd, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(appended, "write_all", cut)
+        assert PromptHistory(path).add("third") is not None
+    PromptHistory(path).add("fourth")
+    assert PromptHistory(path).entries() == ["first", "second", "fourth"]
+    assert path.read_bytes().count(b"\n") == 4
 
 
 def test_no_file_of_ours_is_waited_for_when_it_is_a_pipe(store, tmp_path):

@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,24 @@ def test_a_killed_screen_is_cleaned_up(chat, number):
         assert code == 128 + number
         assert RESET in seen
         assert terminal.is_as_before()
+
+
+def test_a_screen_that_was_stopped_is_drawn_whole_and_reads_each_key_once(chat):
+    with chat([]) as terminal:
+        terminal.wait_for(f"{IN_SCREEN}.*ready")
+        launcher, child = terminal.family()
+        threads = Path(f"/proc/{child}/task")
+        num_threads = len(list(threads.iterdir()))
+        for number in (signal.SIGTSTP, signal.SIGSTOP):
+            os.kill(child, number)
+            wait_until(lambda: state_of(launcher) == "T")
+            termios.tcsetattr(terminal.master, termios.TCSANOW, terminal.before)  # as a shell does
+            for one in (child, launcher):
+                os.kill(one, signal.SIGCONT)
+            terminal.wait_for(r"\x1b\[\?1049h.*qwen38.*ready.*╰")
+            wait_until(lambda: len(list(threads.iterdir())) == num_threads)
+            terminal.type("typed")
+            terminal.wait_for("typed")
 
 
 def test_a_terminal_that_vanishes_takes_the_chat_with_it(environment):

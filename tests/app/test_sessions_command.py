@@ -41,6 +41,8 @@ def test_resume_goes_on_with_the_last_one(scripted, qwen38):
     assert done.returncode == 0
     listed = json.loads(qwen38("sessions", "list", "--json").stdout)
     assert [one["num_messages"] for one in listed] == [4]
+    both = scripted([], "chat", "--resume", "--system", "be brief", input=b"x")
+    assert (both.returncode, b"/system in the chat changes it" in both.stderr) == (2, True)
     missing = scripted([], "chat", "--resume", "nope", input=b"x")
     assert missing.returncode == 1
     assert b"There is no session 'nope'" in missing.stderr
@@ -106,7 +108,8 @@ def test_files_that_are_no_sessions_are_counted_and_not_waited_for(scripted, qwe
     listed = qwen38("sessions", "list")
     assert listed.returncode == 0
     assert listed.stdout.count(b"\n") == 1
-    assert f"2 files in {folder} could not be read.".encode() in listed.stderr
+    told = f"2 files in {folder} could not be read: pipe.jsonl, foreign.jsonl."
+    assert told.encode() in listed.stderr
     assert qwen38("sessions", "show", "pipe").returncode == 1
 
 

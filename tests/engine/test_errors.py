@@ -28,8 +28,10 @@ def test_a_slip_of_the_hand_and_a_beginning_are_understood(typed, meant):
     assert did_you_mean(typed, COMMANDS) == f"Did you mean '{meant}'?"
 
 
-@pytest.mark.parametrize("typed", ["open", "foo", "clear", "n", "", "x", "import", "temperature"])
-def test_what_is_near_to_none_or_begins_several_is_not_guessed(typed):
+@pytest.mark.parametrize(
+    "typed", ["export", "open", "foo", "clear", "n", "", "x", "import", "temperature"]
+)
+def test_what_is_known_near_to_none_or_begins_several_is_not_guessed(typed):
     assert did_you_mean(typed, COMMANDS) == ""
 
 

@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+from app.streams import MAX_INPUT_BYTES
+
 ANSWER = "A volcano is a mountain that can erupt.\n"
 
 
@@ -52,6 +54,15 @@ def test_bytes_that_are_no_utf_8_are_replaced_and_that_is_said(scripted):
     assert (done.returncode, done.stdout.decode()) == (0, ANSWER)
     assert b"Some bytes of stdin are no UTF-8" in done.stderr
     assert messages(scripted)[0] == ("user", "\N{REPLACEMENT CHARACTER}" * 2)
+
+
+@pytest.mark.parametrize("endless", [b"x" * 10_000, b"x" * 10_000 + b"\\\n"])
+def test_a_message_without_an_end_is_refused_before_it_fills_the_memory(scripted, endless):
+    done = scripted([], "chat", "--plain", input=b"one\n" + endless * 2_000)
+    assert 2_000 * len(endless) > MAX_INPUT_BYTES
+    assert (done.returncode, done.stdout.decode()) == (2, ANSWER)
+    assert b"A message from stdin holds more than 16,777,216 bytes" in done.stderr
+    assert len(messages(scripted)) == 2
 
 
 def test_an_empty_pipe_is_an_empty_talk(scripted):

@@ -90,6 +90,21 @@ def test_commands_do_what_they_say(state, capfd, tmp_path):
     assert target.read_text().startswith("# hello")
 
 
+def test_the_conversation_at_hand_is_deleted_when_asked_twice(state, capfd):
+    now = state()
+    first = now.session.id
+    asked = ("/delete", "hello", f"/delete {first[:13]}", "/delete", "/tree", "/delete", "hello")
+    talk(now, ListReader(*asked))
+    said = capfd.readouterr().err
+    assert "There is nothing to delete yet." in said
+    assert "is open in another window or in this one. Leave it there first" in said
+    assert "Deleted" not in said
+    assert talk(now, ListReader("/delete", f"/delete {first}", "/sessions", "hello")) == 0
+    said = capfd.readouterr().err
+    assert said.index("deletes this conversation for good") < said.index(f"Deleted {first}.")
+    assert [one.id for one in now.store.list()] == [now.session.id] != [first]
+
+
 def test_a_conversation_that_the_disk_refused_is_not_left_before_it_is_elsewhere(
     state, capfd, tmp_path
 ):
@@ -275,6 +290,21 @@ def test_a_dumb_terminal_gets_lines(on_terminal, environment):
         seen, code = terminal.exit_code()
         assert code == 0
         assert "\x1b" not in seen
+
+
+@pytest.mark.parametrize("option", ["--plain", "--a11y"])
+def test_ctrl_c_at_the_prompt_of_a_dumb_terminal_leaves_as_on_any_other(
+    on_terminal, environment, option
+):
+    environment["TERM"] = "dumb"
+    with on_terminal([], "chat", option) as terminal:
+        terminal.wait_for("(?i)you(>|:) ")
+        terminal.type("hello\n")
+        terminal.wait_for("tok/s.*(?i:you)(>|:) ")
+        terminal.type("\x03")
+        seen, code = terminal.exit_code()
+        assert code == 0
+        assert "The conversation is kept" in seen
 
 
 def test_a_tiny_window_gets_the_plain_form(on_terminal):

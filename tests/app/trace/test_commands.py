@@ -170,6 +170,8 @@ def test_bad_files_are_a_sentence_and_code_2(qwen38, tmp_path):
         assert said.count("\n") == 1
     done = qwen38("trace", "a", "b", "--export", str(tmp_path / "y.json"))
     assert (done.returncode, b"takes one trace" in done.stderr) == (2, True)
+    done = qwen38("trace", "a", "--json", "--export", str(tmp_path / "y.json"))
+    assert (done.returncode, b"no figures to stdout. Leave --json out" in done.stderr) == (2, True)
 
 
 def test_a_replay_that_cannot_be_shown_is_refused(qwen38, tmp_path):
@@ -178,6 +180,9 @@ def test_a_replay_that_cannot_be_shown_is_refused(qwen38, tmp_path):
         (("--replay", str(path)), b"A replay needs the full screen, but stdin is no terminal"),
         (("--replay", str(path), "--model", "x"), b"--replay opens no model"),
         (("--replay", str(path), "--plain"), b"--replay opens no model"),
+        (("--replay", str(path), "--a11y"), b"--replay opens no model and needs the screen"),
+        (("--replay", str(path), "--fps", "99"), b"'chat.fps' is 99, expected 0 to 60"),
+        (("--speed", "2"), b"--speed is of a replay. Write --replay FILE beside it"),
         (("--replay", str(tmp_path / "none")), b"is missing"),
         (("--replay", str(path), "--speed", "0"), b"--speed is '0', expected it to be"),
     ):
@@ -187,8 +192,8 @@ def test_a_replay_that_cannot_be_shown_is_refused(qwen38, tmp_path):
 
 def test_a_replay_on_a_terminal_keeps_nothing(on_terminal, tmp_path):
     path, _ = record(tmp_path, engine=ExactEngine(rounds=4))
-    with on_terminal([], "chat", "--replay", str(path), columns=100) as terminal:
-        terminal.wait_for("A replay of a trace.*first after")
+    with on_terminal([], "chat", "--replay", str(path), "--ascii", columns=100) as terminal:
+        assert "╭" not in terminal.wait_for("A replay of a trace.*first after")
         terminal.type("\x11")
         seen, code = terminal.exit_code()
         assert code == 0

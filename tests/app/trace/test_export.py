@@ -282,3 +282,7 @@ def test_a_recording_that_the_disk_refused_is_not_called_nothing_answered(tmp_pa
     ):
         ask(engine)
     assert not (tmp_path / "out.json").exists()
+    session = SessionStore(tmp_path / "full").create("m", "p", "")
+    with pytest.raises(TraceError, match=r"Nothing could be recorded \(.*full.*: "):
+        export_present(recorder, session, str(tmp_path / "now.json"))
+    assert [one.name for one in tmp_path.iterdir()] == ["full"]

@@ -1,6 +1,7 @@
 """Figures: the records' own, the same from a recording and from its export, and side by side."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,13 @@ def test_an_export_says_the_same_as_the_recording(recorded, name):
     assert (first.turns, first.ends, first.facts) == (second.turns, second.ends, second.facts)
     assert first.total == second.total
     assert summary_text(first) == summary_text(second)
+
+
+def test_a_rate_of_nothing_is_a_dash(recorded):
+    summary = summary_of(recorded[0])
+    summary.turns[1] = replace(summary.turns[1], prefill_tok_s=0.0, decode_tok_s=0.0)
+    rows = [row.split() for row in summary_text(summary).splitlines()]
+    assert next(row for row in rows if row[:1] == ["2"])[5:7] == ["-", "-"]
 
 
 def test_a_turn_that_was_cut_off_counts_as_far_as_it_came(recorded):

@@ -34,6 +34,8 @@ def test_a_key_is_named_as_a_person_writes_it(tmp_path):
         ('f99 = "/redo"', "'f99' is no key"),
         ('f5 = "/new"', "'f5' is a key of the chat. F1 lists those"),
         ('"ctrl+j" = "/new"', "'ctrl+j' is a key of the chat"),
+        ('"alt+n" = "/redo"\n"Alt+N" = "/new"', "'Alt+N' and 'alt+n' are one key"),
+        ('"alt+shift+b" = "/redo"\n"shift+alt+b" = "/redo"', "are one key"),
         ("f10 = 7", "'f10' is 7. Write a command"),
         ('f10 = "hello"', "'f10' is 'hello', which is no command"),
         ('f10 = "/redoo"', "There is no command /redoo. Did you mean 'redo'?"),

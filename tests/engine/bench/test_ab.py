@@ -117,7 +117,7 @@ def test_relaunched_weights_are_the_same_memory():
 
 def test_only_what_flips_in_process_is_taken():
     for text, words in (
-        ("kernels.graphs", "expected NAME=VALUE"),
+        ("kernels.graphs", "expected NAME=VALUE. Known are: kernels.commit_in_verify"),
         ("kernels.graph=off", "There is no setting 'kernels.graph'. Did you mean 'kernels.graphs'"),
         ("kernels.linear=reference", "weights are packed for it while they load"),
         ("model.threads=2", "it decides what is loaded. Known are: kernels.commit_in_verify"),
