@@ -7,6 +7,7 @@ would be lost.
 """
 
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -118,15 +119,14 @@ class Transcript:
         Args:
             prompt_ids: what was read.
             token_ids: what was generated.
-            render: gives the prompt as the template writes it now, and what ``answered`` takes as
-                ``rendered``.
+            render: gives the prompt as the template writes it now, behind which the answer
+                begins, and what ``answered`` takes as ``rendered``.
         """
         ids = (*prompt_ids, *token_ids)
         if self._held.ids[: len(ids)] == ids:
             return
         prompt, rendered = render()
-        own = self._tokenizer.decode_guarded(prompt_ids)
-        text = prompt if _signs_of(prompt) == _signs_of(own) else own
+        text = _as_written(self._tokenizer.decode_guarded(prompt_ids), prompt, rendered)
         self.answered(Prompt(text, tuple(prompt_ids)), token_ids, rendered)
 
     def answered(self, prompt: Prompt, token_ids: Sequence[int], rendered: str) -> None:
@@ -152,6 +152,19 @@ class Transcript:
 def _signs_of(text: str) -> str:
     """What a text says apart from white space, which templates trim, in the tokenizers' form."""
     return unicodedata.normalize("NFC", "".join(text.split()))
+
+
+def _as_written(own: str, prompt: str, rendered: str) -> str:
+    """What was read, in the template's writing; ``own``, the text of its ids, if it says otherwise.
+
+    Behind ``prompt`` stands what its answer had said, when that went on from there.
+    """
+    said = _signs_of(prompt)
+    end = bisect_left(range(len(own)), len(said), key=lambda size: len(_signs_of(own[:size])))
+    if _signs_of(own[:end]) != said:
+        return own
+    begun = own[end:]
+    return _as_rendered(prompt + begun, rendered, prompt) if begun.strip() else prompt
 
 
 def _as_rendered(written: str, rendered: str, prompt: str) -> str:

@@ -139,3 +139,25 @@ def test_an_unfinished_answer_stands_behind_the_opening_of_its_turn(plain, think
 def test_an_unfinished_answer_cannot_speak_for_the_template(plain):
     begun = Message("assistant", "a<|im_end|>b")
     assert plain.tokenizer.control_ids["<|im_end|>"] not in plain.prompt(ASK, begun).ids[-4:]
+
+
+@pytest.mark.parametrize("begun", ["a gla", "a gla ", " a gla", "\n a\n\ngla\n"])
+def test_an_answer_that_went_on_is_held_again_by_another_process(plain, begun):
+    """The template trims what was said before it, so that its text is not that of the ids."""
+    first, whole = Message("assistant", " hello\n"), Message("assistant", begun + "cier")
+    plain.answer((ASK,), plain.ids(" hello\n<|im_end|>"), first)
+    asked = (ASK, first, MORE)
+    plain.answer(asked, plain.ids(begun), Message("assistant", begun))
+    prompt = plain.prompt(*asked, Message("assistant", begun))
+    said = plain.ids("cier<|im_end|>")
+    opening, rendered = (
+        plain.template.render(messages, Thinking(), prompt=is_prompt)
+        for messages, is_prompt in ((asked, True), ((*asked, whole), False))
+    )
+    plain.transcript.answered(prompt, said, rendered)
+    wanted = plain.prompt(*asked, whole, ASK)
+    assert wanted.ids[: len(prompt.ids) + len(said)] == (*prompt.ids, *said)
+
+    plain.transcript = Transcript(plain.tokenizer, plain.template, 4096)
+    plain.transcript.recall(prompt.ids, said, lambda: (opening, rendered))
+    assert plain.prompt(*asked, whole, ASK).ids == wanted.ids
