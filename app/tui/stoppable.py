@@ -39,7 +39,10 @@ class StoppableDriver(LinuxDriver):
         self._modes_here = self._modes() if self._reads_keys() else []
 
     def _go_on(self) -> None:
-        if not self._modes_here or self._modes() != self._modes_here:
+        modes = self._modes()
+        if not modes:  # the terminal is gone: a hang-up tells the program to go on as well
+            return
+        if modes != self._modes_here:
             if self._reads_keys():  # stopped without a word
                 self.suspend_application_mode()
             self.resume_application_mode()

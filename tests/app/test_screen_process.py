@@ -105,6 +105,29 @@ def test_a_terminal_that_vanishes_below_a_shell_that_goes_on_takes_the_chat_with
         wait_until(lambda: all(state_of(pid) in ("", "Z") for pid in pids[:2]))
 
 
+def test_a_terminal_that_vanishes_with_its_shell_leaves_the_answer_whole(environment, tmp_path):
+    """The kernel tells whom a dead leader leaves behind to hang up, and to go on."""
+    answer = " ".join(f"word{number}" for number in range(200))
+    script = json.dumps([{"answer": answer, "round_s": 0.2}])
+    pid, master = pty.fork()
+    if pid == 0:
+        os.chdir(ROOT)
+        command = [sys.executable, "-m", "tests.app.driver", script, "chat"]
+        os.execve("/bin/sh", ["sh", "-c", '"$@"; true', "sh", *command], environment)
+    seen = b""
+    while b"message" not in seen:
+        seen += os.read(master, 65536)
+    os.write(master, b"hello\r")
+    while b"word9" not in seen:
+        seen += os.read(master, 65536)
+    (launcher,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    (child,) = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    os.close(master)
+    os.waitpid(pid, 0)
+    wait_until(lambda: all(state_of(one) in ("", "Z") for one in (launcher, child)))
+    assert messages_of(tmp_path)[-1].reason == "cancelled"  # "interrupted" where no end was written
+
+
 def test_a_talk_on_the_screen_is_kept(chat, qwen38):
     with chat([{"answer": "It erupts."}]) as terminal:
         terminal.wait_for(IN_SCREEN)

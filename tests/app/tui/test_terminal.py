@@ -61,7 +61,9 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        return "\n".join(self.screen.display)
+        # cell by cell: pyte's own display fails where a frame is through half of a wide sign
+        rows = (self.screen.buffer[y] for y in range(self.screen.lines))
+        return "\n".join("".join(row[x].data for x in range(self.screen.columns)) for row in rows)
 
     def send(self, data: str) -> None:
         os.write(self.fd, data.encode())
