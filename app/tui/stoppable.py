@@ -29,7 +29,8 @@ class StoppableDriver(LinuxDriver):
         super().__init__(  # pyright: ignore[reportUnknownMemberType]  App is generic
             app, debug=debug, mouse=mouse, size=size
         )
-        self._modes_here: list[Any] = []
+        self._modes_here: list[Any] | None = None
+        """The terminal's while the screen is up, empty while it is not, None before its start."""
         # in the loop: a signal handler may be entered again before it is through
         asyncio.get_running_loop().add_signal_handler(signal.SIGCONT, self._go_on)
 
@@ -40,14 +41,14 @@ class StoppableDriver(LinuxDriver):
 
     def _go_on(self) -> None:
         modes = self._modes()
-        if not modes:  # the terminal is gone: a hang-up tells the program to go on as well
+        # where the terminal is gone, a hang-up tells the program to go on as well
+        if not modes or self._modes_here is None:
             return
         if modes != self._modes_here:
             if self._reads_keys():  # stopped without a word
                 self.suspend_application_mode()
             self.resume_application_mode()
         self._app.refresh(repaint=True, layout=True)
-        self._app.screen.refresh(repaint=True, layout=True)
 
     def _reads_keys(self) -> bool:
         return self._key_thread is not None and self._key_thread.is_alive()
