@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -30,7 +31,7 @@ class Terminal:
             ["/bin/sh", "-c", SHELL, "sh", *command],
             stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=cwd,
             start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509  no threads yet
+            preexec_fn=_begin,  # noqa: PLW1509  no threads yet
         )  # fmt: skip
         os.close(slave)
 
@@ -100,3 +101,10 @@ def wait_until(condition, timeout=PATIENCE_S):
 def _kill(pid):
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, 9)
+
+
+def _begin() -> None:
+    """Take the terminal, and every signal again: what runs the tests may ignore some (nohup)."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP):
+        signal.signal(number, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

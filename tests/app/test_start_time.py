@@ -7,11 +7,15 @@ import pytest
 
 from tests.app.conftest import ROOT
 from tests.app.terminal import Terminal
-from tests.tries import tries
+from tests.tries import slowness, tries
 
 pytestmark = pytest.mark.timing
 
 FIRST_FRAME_S = 1.5
+"""Most of it is importing, plain Python: a core that is half as fast has twice as long."""
+
+MARGIN = 1.25
+"""What the terminal, a second process on the same cores, may take of that time."""
 
 
 def start(environment):
@@ -33,6 +37,6 @@ def test_the_first_frame_is_there_in_time_and_takes_keys(environment):
     for _ in tries():
         frame, key = start(environment)
         print(f"first frame {frame:.2f} s, a key {key * 1e3:.0f} ms")  # noqa: T201  (the figures)
-        if frame <= FIRST_FRAME_S:
+        if frame <= FIRST_FRAME_S * MARGIN * slowness():
             return
     pytest.fail(f"the first frame took {frame:.2f} s")

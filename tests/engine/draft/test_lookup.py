@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.draft.lookup import LookupDrafter, grow_tree
 from engine.draft.ngrams import NgramIndex
-from tests.tries import tries
+from tests.tries import slowness, tries
 
 PROMPT = (1, 2, 3, 4, 9, 1, 2, 5, 6, 9, 1, 2, 3, 7)
 
@@ -166,6 +166,6 @@ def test_a_proposal_takes_less_than_a_fifth_of_a_millisecond(num_tokens):
             shapes.add(proposals(drafter, answer, num_tokens).shape)
             taken.append(time.perf_counter() - began)
         assert shapes == {"chain", "tree"}
-        if (ms := statistics.median(taken) * 1e3) < 0.2:
+        if (ms := statistics.median(taken) * 1e3) < 0.2 * slowness():
             return
     pytest.fail(f"it takes {ms:.2f} ms")

@@ -23,7 +23,7 @@ from tests.engine.draft.played import (
     no_head,
     wrong,
 )
-from tests.tries import tries
+from tests.tries import slowness, tries
 
 
 def test_a_chain_is_as_long_as_it_pays():
@@ -137,13 +137,15 @@ def test_any_round_keeps_to_its_room_and_repeats_itself(rounds, table, max_steps
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize("kind", ["head", "copy", "places that differ"])
-def test_a_decision_takes_less_than_a_quarter_of_a_millisecond(kind):
+@pytest.mark.parametrize(
+    ("kind", "bar_ms"), [("head", 0.15), ("copy", 0.25), ("places that differ", 0.3)]
+)
+def test_a_decision_takes_no_more_than_0_3_milliseconds(kind, bar_ms):
     draw = random.Random(0)
     router = new_router(H200)
     for _ in tries():
         taken = decisions(router, kind, draw)
-        if (ms := statistics.median(taken) * 1e3) < 0.25:
+        if (ms := statistics.median(taken) * 1e3) < bar_ms * slowness():
             return
     pytest.fail(f"it takes {ms:.2f} ms")
 
