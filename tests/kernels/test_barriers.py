@@ -112,3 +112,15 @@ def test_a_barrier_is_set_up_by_the_thread_that_uses_it_or_behind_a_meeting(buil
         if found.is_made_of(barrier, "%tid.x"):
             used = found.reached(at, uses, meets)
             assert [line for line in used if f"[{barrier}]" not in line] == []
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=str)
+def test_what_arrives_at_a_clusters_barrier_waits_there_before_it_ends(build):
+    """Until then others may not have begun, and behind the end there is nothing to write to."""
+    found = paths(*build)
+    places = found.all(lambda line: "barrier.cluster.arrive" in line)
+    is_cluster = next(waits for name, _, _, waits in KERNELS if name == build[0]) > 0
+    assert bool(places) == is_cluster
+    for at in places:
+        ends = found.reached(at, lambda line: line == "ret", lambda line: "cluster.wait" in line)
+        assert ends == []
