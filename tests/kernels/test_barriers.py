@@ -102,6 +102,19 @@ def waits(line: str) -> bool:
     return "mbarrier.try_wait" in line
 
 
+def waits_for_others(line: str) -> bool:
+    return waits(line) and ".cluster." in line
+
+
+def acquires(line: str) -> bool:
+    """Whether a wait or a fence orders memory for the whole cluster."""
+    return ".acquire.cluster." in line or bool(re.fullmatch(r"fence\.acquire\.\S+\.cluster", line))
+
+
+def releases(line: str) -> bool:
+    return ".release.cluster." in line or bool(re.fullmatch(r"fence\.release\.\S+\.cluster", line))
+
+
 @pytest.mark.parametrize("build", BUILDS, ids=str)
 def test_a_barrier_is_set_up_by_the_thread_that_uses_it_or_behind_a_meeting(build):
     """One that each of some threads sets up is another's to use behind a meeting alone."""
@@ -124,3 +137,16 @@ def test_what_arrives_at_a_clusters_barrier_waits_there_before_it_ends(build):
     for at in places:
         ends = found.reached(at, lambda line: line == "ret", lambda line: "cluster.wait" in line)
         assert ends == []
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=str)
+def test_what_orders_memory_of_other_blocks_has_the_scope_of_the_cluster(build):
+    found = paths(*build)
+    expected = next(waits for name, _, _, waits in KERNELS if name == build[0])
+    places = found.all(waits_for_others)
+    assert len(places) == expected
+    for at in places:  # behind it is the branch back, and then what may acquire
+        assert acquires(found.lines[at]) or acquires(found.lines[at + 2])
+    for at in found.all(lambda line: "mbarrier.arrive" in line and "shared::cluster" in line):
+        assert ".cluster." in found.lines[at]
+        assert releases(found.lines[at]) or releases(found.lines[at - 1])
