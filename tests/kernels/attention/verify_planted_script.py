@@ -162,7 +162,9 @@ def main() -> None:
             planted = {**sources, where: sources[where].replace(old, new)}
             nvrtc.read_source = lambda path, planted=planted: planted[path.stem]
             forget()
-            result[name] = [wanted, [wanted] if named[wanted]() else []]
+            red = named[wanted]()
+            result[name] = [wanted, [wanted] if red else []]
+            sys.stderr.write(f"{'seen' if red else 'MISSED'} {name}: {wanted}\n")
     json.dump(result, sys.stdout)
 
 
