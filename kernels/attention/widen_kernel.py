@@ -21,7 +21,9 @@ def widen_kernel(
     SLOTS: constexpr,
 ) -> None:
     """Multiply codes by the scale of their head; slots past the positions cost a return."""
-    first, group, kind = tl.program_id(0) * SLOTS, tl.program_id(1), tl.program_id(2)
+    first = tl.program_id(0) * SLOTS
+    # a store of many slots has more numbers than int32 counts
+    group, kind = tl.program_id(1).to(tl.int64), tl.program_id(2).to(tl.int64)
     held = tl.load(positions_ptr + 1)
     if first >= held:
         return
@@ -37,5 +39,5 @@ def widen_kernel(
         )
     codes = tl.load(codes_ptr + slots * D + cols, mask=mask, other=0)
     wide = codes.to(tl.float8e4nv, bitcast=True).to(tl.float32) * scale
-    into = out_ptr + (kind * tl.num_programs(1) + group).to(tl.int64) * capacity * D
+    into = out_ptr + (kind * tl.num_programs(1) + group) * capacity * D
     tl.store(into + slots * D + cols, wide.to(tl.bfloat16), mask=mask)

@@ -30,6 +30,26 @@ __device__ __forceinline__ void wait(unsigned barrier, int parity) {
       "@!done bra again; }" :: "r"(barrier), "r"(parity) : "memory");
 }
 
+// Arrive at a barrier of a block of the cluster. What this thread has read of its own block's shared memory, or knows
+// to be read, is so for those who wait there for other blocks: they may write to it.
+__device__ __forceinline__ void arrive_at_other(unsigned barrier, int rank) {
+  asm volatile(
+      "{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+      "fence.release.sync_restrict::shared::cta.cluster;\n"
+      "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [there]; }"
+      :: "r"(barrier), "r"(rank) : "memory");
+}
+
+// Wait for what other blocks of the cluster send to this one's shared memory, or have read of theirs. Of shared
+// memory alone: an acquire of all would empty the first-level cache, a release wait for what is on its way to memory.
+__device__ __forceinline__ void wait_for_others(unsigned barrier, int parity) {
+  asm volatile(
+      "{ .reg .pred done;\n"
+      "again: mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again;\n"
+      "fence.acquire.sync_restrict::shared::cluster.cluster; }" :: "r"(barrier), "r"(parity) : "memory");
+}
+
 __device__ __forceinline__ void arrive_at_cluster() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }

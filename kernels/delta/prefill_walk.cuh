@@ -35,6 +35,14 @@ struct Shared {
 
 static_assert(sizeof(Shared) == SHARED_BYTES, "prefill_tile.py counts a block's memory otherwise");
 
+// By the thread that asks for copies: it may do so at once, and who waits has met it before.
+__device__ __forceinline__ void set_up_barriers(Shared& shared) {
+  if (threadIdx.x != 0) return;
+#pragma unroll
+  for (int i = 0; i < BUFFERS; ++i) set_up_barrier(shared_address(&shared.came[i]), 1);
+  show_barriers();
+}
+
 // Where a lane's sums of a warp's columns of a state begin.
 __device__ __forceinline__ float* state_of(const Walk& p, int head, int column, int warp, int lane) {
   return p.state + head * p.state_head + lane % 4 * 2 * WIDTH + column + warp * COLUMNS + lane / 4;

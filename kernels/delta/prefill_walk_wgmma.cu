@@ -72,8 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) delta_prefill_walk(cons
   Shared& shared = *shared_of_block;
   const int lane = threadIdx.x % 32, warp = __shfl_sync(0xFFFFFFFFu, threadIdx.x / 32, 0);
   const int head = blockIdx.x / (WIDTH / VALUES), column = blockIdx.x % (WIDTH / VALUES) * VALUES;
-  if (threadIdx.x < BUFFERS) set_up_barrier(shared_address(&shared.came[threadIdx.x]), 1);
-  show_barriers();
+  set_up_barriers(shared);
   const auto copy_rows_of = [&](int chunk) {
     if (chunk < p.chunks) {
       copy_keys(shared, p, head, chunk);

@@ -181,7 +181,8 @@ __device__ __forceinline__ void finish_rows(const Finish& to, const Walked* foun
       float sum = squares_of(x);
       if (CLUSTERED && exists && column == 0) tell(told, row, sum);
       if constexpr (CLUSTERED) {
-        wait_at(told.came[first / ABREAST]);
+        wait_for_others(shared_address(told.came + first / ABREAST), 0);
+        __syncwarp();
         sum = __fadd_rn(sum, told.squares[row]);
       }
       gate_eight(x, __fmul_rn(sum, 1.0f / VALUE_DIM), weight, gates, to.gate);

@@ -55,10 +55,7 @@ __device__ __forceinline__ void meet_cluster() {
 
 __device__ __forceinline__ void wait_to_be_told(Head& head) {
   if constexpr (CLUSTER == 1) return __syncthreads();
-  asm volatile(
-      "{\n .reg .pred done;\n"
-      "again:\n mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], 0;\n @!done bra again;\n}"
-      ::"r"(shared_address(&head.told)) : "memory");
+  wait_for_others(shared_address(&head.told), 0);
 }
 
 // Ask for the gates of all rows; they come with the first group that is ended after this.

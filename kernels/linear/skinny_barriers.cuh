@@ -38,9 +38,7 @@ __device__ __forceinline__ void tell(unsigned barrier, int rank, int own_rank, i
   if (rank == own_rank) {
     expect_bytes(barrier, bytes);
   } else {
-    asm volatile("{ .reg .u32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.shared::cluster.b64 _, [there]; }"
-                 :: "r"(barrier), "r"(rank) : "memory");
+    arrive_at_other(barrier, rank);
   }
 }
 

@@ -59,7 +59,7 @@ __device__ __forceinline__ void add_warps(const Problem& p, const Block& block, 
 
 // Wait until all ranks have sent their parts of a group.
 __device__ __forceinline__ void wait_for_ranks(const Team& team, int group) {
-  wait(team.exchanged + 8 * (group & 1), group >> 1 & 1);
+  wait_for_others(team.exchanged + 8 * (group & 1), group >> 1 & 1);
 }
 
 // Add the parts of all ranks, and write the blocks that are at home here.

@@ -64,7 +64,7 @@ __device__ __forceinline__ void finish(const Problem& p, const Places& places, c
     }
   __syncwarp();
   if constexpr (SPLITS > 1) {
-    wait(exchanged, 0);
+    wait_for_others(exchanged, 0);
 #pragma unroll 1
     for (int block = rank + index * SPLITS; block < count * ROW_BLOCKS; block += MULTIPLIERS * SPLITS) {
       const int of = block / ROW_BLOCKS;

@@ -114,6 +114,7 @@ extern "C" __global__ void __launch_bounds__(32 * (WARPS + GATE_WARPS), 1) mixer
     meet<SUMS_ADDED, 32 * GATE_WARPS>();
     make_gates(shared.gates, p, head, half, first_tile == 0, rate, bias, thread);
     arrive<GATES_MADE, 32 * (WARPS + GATE_WARPS)>();
+    if constexpr (GATED) meet_cluster();  // who arrives at a cluster's barrier waits there before it ends
     return;
   }
 

@@ -18,7 +18,8 @@ Fault = tuple[str, str, str, str | None]
 def planted(path: Path, old: str, new: str) -> str:
     """Return the whole source with a fault in it."""
     source = nvrtc.read_source(path)
-    assert old in source, f"nothing to plant it in: {old}"
+    places = source.count(old)
+    assert places == 1, f"{places} places to plant it in, expected one: {old}"
     return source.replace(old, new)
 
 

@@ -39,6 +39,7 @@ def test_what_is_red_without_a_fault_is_a_miss(source):
     assert try_all(FAULTS[:1], source, list, list, lambda _wanted: ["a law"]) == 1
 
 
-def test_a_fault_needs_a_place(source):
-    with pytest.raises(AssertionError, match="nothing to plant it in: z = 1;"):
-        planted(source, "z = 1;", "z = 2;")
+@pytest.mark.parametrize(("text", "places"), [("z = 1;", 0), (" = 1;", 2)])
+def test_a_fault_needs_one_place(source, text, places):
+    with pytest.raises(AssertionError, match=f"{places} places to plant it in, expected one"):
+        planted(source, text, "z = 2;")

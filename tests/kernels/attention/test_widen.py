@@ -8,7 +8,7 @@ import torch
 from kernels.attention.kv_codes import E4M3, KvScales
 from kernels.attention.widen import SLOTS, attention_widen
 from kernels.attention.widen_kernel import widen_kernel as kernel
-from kernels.common.compile import compile_kernel
+from kernels.common.compile import Binary, compile_kernel
 
 
 def test_the_kernel_and_the_cpu_path_are_green(run_script):
@@ -19,18 +19,29 @@ def test_the_kernel_and_the_cpu_path_are_green(run_script):
         assert found["red"] == []
 
 
-@pytest.mark.parametrize("capability", [90, 121])
-def test_it_compiles_without_spills_by_the_hardware_converter(capability):
+def compiled(capability: int) -> Binary:
     names = kernel.arg_names
     types = {name: "*u8" if name in ("keys_ptr", "values_ptr") else "i32" for name in names}
     types |= {"key_scales_ptr": "*fp32", "value_scales_ptr": "*fp32"}
     types |= {"positions_ptr": "*i32", "out_ptr": "*bf16"}
     aligned = [name for name in names if name.endswith("_ptr") or name.startswith("stride_")]
     constants, options = {"D": 256, "SLOTS": SLOTS}, {"num_warps": 4}
-    binary = compile_kernel(kernel, types, constants, options, capability, aligned)
+    return compile_kernel(kernel, types, constants, options, capability, aligned)
+
+
+@pytest.mark.parametrize("capability", [90, 121])
+def test_it_compiles_without_spills_by_the_hardware_converter(capability):
+    binary = compiled(capability)
     usage = binary.usage()
     assert usage["STACK"] == usage["LOCAL"] == binary.spill_bytes() == 0
     assert "cvt.rn.f16x2.e4m3x2" in binary.ptx
+
+
+@pytest.mark.parametrize("capability", [90, 121])
+def test_places_in_a_store_of_more_than_two_billion_numbers_are_counted_in_64_bits(capability):
+    ptx = compiled(capability).ptx
+    assert "mul.lo.s64" in ptx
+    assert "mul.lo.s32" not in ptx
 
 
 def call(**changed: object) -> None:

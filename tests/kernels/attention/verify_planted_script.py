@@ -149,7 +149,7 @@ def main() -> None:
         builds = {name: builds_of(check) for name, check in named.items()}
         work: list[Future[bytes]] = []
         for name, where, old, new, wanted in FAULTS:
-            assert sources[where].count(old) >= 1, f"{name}: nowhere to plant it"
+            assert sources[where].count(old) == 1, f"{name}: not one place to plant it in"
             spoilt = sources[where].replace(old, new)
             for kernel, choices, overlap, capability in builds[wanted]:
                 if kernel == where:
@@ -162,7 +162,9 @@ def main() -> None:
             planted = {**sources, where: sources[where].replace(old, new)}
             nvrtc.read_source = lambda path, planted=planted: planted[path.stem]
             forget()
-            result[name] = [wanted, [wanted] if named[wanted]() else []]
+            red = named[wanted]()
+            result[name] = [wanted, [wanted] if red else []]
+            sys.stderr.write(f"{'seen' if red else 'MISSED'} {name}: {wanted}\n")
     json.dump(result, sys.stdout)
 
 

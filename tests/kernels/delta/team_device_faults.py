@@ -24,6 +24,13 @@ from tests.kernels.device_faults import Fault, try_all
 MODEL, TRUTH, GRAPH = "bits of the model", "within tolerance of fp64", "graph equals eager"
 _, _, _, _, _, OVERLAP, GATE, OPERANDS, _ = (law.name for law in LAWS)
 
+STORED = """  (tells_u ? shared.found[row].u : shared.found[row].asked)[at.own - first] = \
+tells_u ? changed.u : changed.asked;
+"""
+TOLD = """  __syncwarp();
+  arrive_if(ends_chunk && lane == 0, shared.walked[row / CHUNK]);
+"""
+
 FAULTS: list[Fault] = [
     ("nothing changed", "Tile s;", "Tile s;", None),
     ("the half that is written folded", "other = MAX_ROWS - parity * MAX_ROWS",
@@ -49,7 +56,7 @@ FAULTS: list[Fault] = [
     ("beta forgotten", "(from.v)), from.gates.beta)", "(from.v)), 1.0f)", TRUTH),
     ("u not written", "u_to[1] = {", "(void)float4{", TRUTH),
     ("the first query twice", "if (i > 0) {", "if (i >= 0) {", TRUTH),
-    ("a chunk told of one row early", "i % CHUNK == CHUNK - 1, at", "i % CHUNK == CHUNK - 2, at",
+    ("a chunk told of before it is there", STORED + TOLD, TOLD + "  __nanosleep(20000);\n" + STORED,
      MODEL),
     ("keys of another head", "head / (p.value_heads / p.key_heads), first", "0, first", TRUTH),
     ("values of the other half of a head", "at.head * VALUE_DIM + at.first + lane * 8",

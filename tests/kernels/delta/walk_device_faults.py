@@ -25,7 +25,7 @@ MODEL, TRUTH, GRAPH = "bits of the model", "within tolerance of fp64", "graph eq
 CHAINS, TREES, _, _, NAN, OVERLAP, GATE, _, _ = (law.name for law in LAWS)
 
 FAULTS: list[Fault] = [
-    ("nothing changed", "Tile s;", "Tile s;", None),
+    ("nothing changed", "const int last = p.rows - 1;", "const int last = p.rows - 1;", None),
     ("the half that is written folded", "MAX_ROWS - half", "half", TRUTH),
     ("the last pending row forgotten", "for (int i = 0; i < p.count;",
      "for (int i = 0; i + 1 < p.count;", TRUTH),

@@ -40,7 +40,7 @@ FAULTS: list[Fault] = [
      "int lanes = 16; lanes > 0; lanes /= 2", MANY),
     ("a warp's own sum for all", "sums[i] = shared[i];", "sums[i] = shared[threadIdx.x / 32];",
      MODEL),
-    ("inputs past the row", "at < WIDTH", "true", MODEL),
+    ("inputs past the row", "load(x + at, at < WIDTH)", "load(x + at, true)", MODEL),
     ("the first block's share by all", "blockIdx.x % SPLITS * EIGHTS", "0 * EIGHTS", MODEL),
     ("the first row by all", "row = blockIdx.x / SPLITS", "row = 0", MODEL),
     ("the sum not stored", "store(p.residual_out + row * p.residual_out_stride + input, own);", "",
