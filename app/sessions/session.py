@@ -219,6 +219,11 @@ class Session:
             self._contents.leaf = leaf
             self._write({"type": "branch", "id": leaf, "at": now()})
 
+    def belong_to(self, model: str, profile: str) -> None:
+        """Name the model that it is begun with; one that is on disk keeps what it names."""
+        if not self._writer.has_begun:
+            self._contents.model, self._contents.profile = model, profile
+
     def set_system(self, text: str) -> None:
         """Change the system prompt from the next turn on."""
         self._contents.system = text

@@ -241,7 +241,7 @@ class ChatApp(KeyedApp):
 
     def leave(self, return_code: int = 0) -> None:
         """End the app; draft and answer are kept."""
-        self.keep_draft()
+        self._desk.keep()
         self.exit(return_code=return_code)
 
     def action_run(self, line: str) -> None:
@@ -286,6 +286,6 @@ class ChatApp(KeyedApp):
         """Go to another match of the search that is open."""
         self._finding.step(step)
 
-    def keep_draft(self) -> None:
-        """Write the message box to disk now."""
-        self._desk.keep()
+    def go(self, change: Callable[[], None]) -> None:
+        """Change the conversation; each keeps the draft that stands in the message box."""
+        self._desk.go(change)
