@@ -110,9 +110,11 @@ class ChatApp(KeyedApp):
         """
         self.settings_changed()
         self.composer.focus()
-        self.composer.put(self.chat.session.draft)
+        draft = self.chat.session.draft
+        self.composer.put(draft)
         self.chat.show()
-        self.call_after_refresh(self.take_early)
+        # a draft is for the person to end: what is typed behind it unseen is not sent with it
+        self.call_after_refresh(self.take_early, sends=not draft)
         self.call_after_refresh(self._worker.start)
         self.instruments.gauges.start()
         fps = self._live.settings.chat.fps or (10 if environment.over_ssh() else 20)
