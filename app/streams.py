@@ -3,8 +3,11 @@
 What goes to a terminal passes the sanitiser; what goes to a pipe or a file stays byte-exact.
 """
 
+import fcntl
 import os
+import stat
 import sys
+import termios
 import time
 from collections.abc import Iterable
 from typing import BinaryIO, TextIO, cast
@@ -98,6 +101,17 @@ def stdin_bytes() -> BinaryIO:
             "There is no prompt.", "Write it behind the command or pipe it into stdin."
         )
     return source.buffer
+
+
+def is_piped_in() -> bool:
+    """Whether a pipe into the command holds something by now; waits for nothing."""
+    source = cast("TextIO | None", sys.stdin)
+    try:
+        if source is None or not stat.S_ISFIFO(os.fstat(source.fileno()).st_mode):
+            return False
+        return any(fcntl.ioctl(source, termios.FIONREAD, bytes(4)))
+    except (OSError, ValueError):  # closed
+        return False
 
 
 def read_bounded(source: BinaryIO, name: str) -> bytes:

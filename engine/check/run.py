@@ -99,10 +99,11 @@ def render(report: Report) -> str:
     for finding in report.findings:
         subject = "laws" if finding.proof == "law" else finding.subject.split()[0]
         groups.setdefault((finding.family, subject, finding.build), []).append(finding)
-    lines = [f"{'family':<10}{'function':<20}{'build':<13}{'proofs':>7}{'red':>5}"]
+    width = max(len(subject) for _, subject, _ in [*groups, ("", "function", "")]) + 2
+    lines = [f"{'family':<11}{'function':<{width}}{'build':<13}{'proofs':>7}{'red':>5}"]
     for (family, subject, build), findings in groups.items():
         num_red = sum(finding.fault is not None for finding in findings)
-        lines.append(f"{family:<10}{subject:<20}{build:<13}{len(findings):>7}{num_red:>5}")
+        lines.append(f"{family:<11}{subject:<{width}}{build:<13}{len(findings):>7}{num_red:>5}")
     for finding in report.red[:MAX_FAULTS_SHOWN]:
         lines.append(f"RED {finding.family} ({finding.build}) {finding.subject}: {finding.proof}")
         lines.append(f"    {finding.fault}")

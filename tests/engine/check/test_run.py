@@ -130,11 +130,14 @@ def test_the_table_counts_by_function_and_spells_out_faults():
         Finding("norm", "cuda", "rms_norm T=1", "rows stand alone", None),
         Finding("norm", "cuda", "rms_norm T=2", "rows stand alone", "row 1 differs"),
         Finding("norm", "cuda", "no tile changes a bit", "law", None),
+        Finding("sample", "cuda", "whole_top_p_penalised T=1", "rows stand alone", None),
     )
     lines = render(Report(findings)).splitlines()
     assert lines[1].split() == ["norm", "rms_norm", "cuda", "2", "1"]
     assert lines[2].split() == ["norm", "laws", "cuda", "1", "0"]
-    assert lines[3:] == [
+    assert lines[3].split() == ["sample", "whole_top_p_penalised", "cuda", "1", "0"]
+    assert len({len(line) for line in lines[:4]}) == 1
+    assert lines[4:] == [
         "RED norm (cuda) rms_norm T=2: rows stand alone",
         "    row 1 differs",
         "RED",
