@@ -6,7 +6,6 @@ Knows no screen: F3, F9 and the plain ``/profile`` look here.
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.opening import Plan, plan
@@ -59,10 +58,9 @@ class ProfileMenu:
 
     def __init__(self, chosen: Plan) -> None:
         self._chosen = chosen
-        choice = chosen.choice
-        self._named: dict[str, Path] = {}
-        if chosen.settings.model.dir is not None:
-            self._named[choice.profile.name] = choice.path
+        is_named = chosen.settings.model.dir is not None
+        self._given = {chosen.choice.profile.name: chosen.choice} if is_named else {}
+        self._named = {name: one.path for name, one in self._given.items()}
 
     def offers(self, info: EngineInfo | None) -> "list[Offer]":
         """Every profile, those first whose files are here; reads headers, so call it in a thread.
@@ -102,7 +100,9 @@ class ProfileMenu:
         path = offer.expected.need.path
         if path is None or offer.problem:
             raise CheckpointError(f"The profile '{name}' cannot be opened.", offer.mend)
-        choice = Choice(path, profile, bool(profile.embedded))
+        given = self._given.get(name)
+        overlay = given.overlay if given is not None else None
+        choice = Choice(path, profile, bool(profile.embedded), overlay)
         is_loaded = info is not None
         return Switch(plan(_without_model(self._chosen), choice), is_loaded and offer.fits_beside)
 
