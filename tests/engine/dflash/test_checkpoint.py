@@ -1,8 +1,8 @@
 """A drafter's folder: what is read to the bit, what is refused, and where it is looked for."""
 
 import threading
-from pathlib import Path
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
