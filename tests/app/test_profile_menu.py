@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from app.opening import plan, request_of
-from app.profile_menu import ProfileMenu, offer_line
+from app.profile_menu import ProfileMenu, offer_line, rate_text
 from engine.errors import CancelledError, CheckpointError, ProfileError
+from engine.machine import measure
 from engine.types import Message
 from tests.engine.model.checkpoints import write_checkpoint
 from tests.engine.model.test_overlay import CONFIG, parts, write_parts
@@ -53,6 +54,14 @@ def test_profiles_whose_files_are_here_come_first_and_the_others_say_what_to_do(
     assert [one.profile.name for one in found[: len(here)]] == here
     for one in found[len(here) :]:
         assert "--model DIR" in one.mend
+
+
+def test_nothing_is_measured_while_no_model_is_loaded(menu, monkeypatch):
+    monkeypatch.setattr(measure, "_fastest", {})
+    for one in menu.offers(None):
+        assert rate_text(one) == "-"
+    menu.switch("demo-fp8", None)
+    assert measure._fastest == {}
 
 
 def test_the_expected_rate_is_bandwidth_over_the_bytes_of_a_round(menu, chosen):
