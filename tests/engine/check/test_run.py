@@ -59,6 +59,16 @@ def test_progress_sees_every_finding(monkeypatch):
     assert tuple(seen) == report.findings
 
 
+def test_a_family_is_named_before_its_kernels_are_compiled(monkeypatch):
+    told = []
+    family = dataclasses.replace(SMALL, compile=lambda: told.append("compiled"))
+    monkeypatch.setattr("engine.check.run.load_families", lambda names: (family,))
+    monkeypatch.setattr("engine.check.run.run_ahead", lambda *_: None)
+    monkeypatch.setattr("engine.check.run.PROOFS", {"cuda": {}})
+    run_checks(["norm"], "cuda", begin=told.append)
+    assert told == [family.name, "compiled"]
+
+
 def test_an_unknown_family_is_refused():
     with pytest.raises(ValueError, match="no kernel family nrom; there is"):
         run_checks(["nrom"], "cpu")
