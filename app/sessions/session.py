@@ -251,8 +251,10 @@ class Session:
     def draft(self, text: str) -> None:
         name = self._draft_name()
         if not self.messages:
+            if not text and not self._has_untitled_draft:
+                return  # what is there is that of another window
             self._has_untitled_draft = bool(text)
-        elif self._has_untitled_draft:  # any other is that of another window
+        elif self._has_untitled_draft:
             self._has_untitled_draft = False
             write_draft(self._drafts / f"{UNTITLED_DRAFT}.txt", "")
         if problem := write_draft(self._drafts / f"{name}.txt", text):
