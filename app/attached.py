@@ -81,14 +81,13 @@ def attach(text: str) -> Outgoing:
     for start in reversed(kept):
         text = text[:start] + text[start + 1 :]
     try:
-        return with_files(text, names)
+        return with_files(text, [read_file(one) for one in names])
     except RequestError as error:
         raise RequestError(error.message, f"{error.mend} \\@ sends a name as a word.") from None
 
 
-def with_files(text: str, names: Sequence[str]) -> Outgoing:
-    """A message with files below it; errors as in `attach`."""
-    files = [read_file(name) for name in names]
+def with_files(text: str, files: Sequence[FileText]) -> Outgoing:
+    """A message with files below it."""
     content = text.rstrip() if files else text
     spans: list[FileSpan] = []
     for one in files:

@@ -6,7 +6,6 @@ Knows no screen: F3, F9 and the plain ``/profile`` look here.
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.opening import Plan, plan
@@ -59,16 +58,15 @@ class ProfileMenu:
 
     def __init__(self, chosen: Plan) -> None:
         self._chosen = chosen
-        choice = chosen.choice
-        self._named: dict[str, Path] = {}
-        if chosen.settings.model.dir is not None:
-            self._named[choice.profile.name] = choice.path
+        is_named = chosen.settings.model.dir is not None
+        self._given = {chosen.choice.profile.name: chosen.choice} if is_named else {}
+        self._named = {name: one.path for name, one in self._given.items()}
 
     def offers(self, info: EngineInfo | None) -> "list[Offer]":
         """Every profile, those first whose files are here; reads headers, so call it in a thread.
 
         Args:
-            info: what is loaded, whose measured bandwidth counts.
+            info: what is loaded, whose measured bandwidth counts; without it no rate is told.
 
         Raises:
             SettingsError: the device is not there, or does not run the kernels that are asked for.
@@ -77,7 +75,7 @@ class ProfileMenu:
 
         settings = self._chosen.settings
         profiles = load_profiles(settings.config_dir).values()
-        read_gb_s = info.read_gb_s if info is not None else None
+        read_gb_s = info.read_gb_s if info is not None else 0.0
         found = offers(profiles, settings, read_gb_s, self._named)
         return sorted(found, key=_here_and_small_first)
 
@@ -97,12 +95,14 @@ class ProfileMenu:
 
         settings = self._chosen.settings
         profile = get_profile(name, load_profiles(settings.config_dir))
-        # memory and files count here; the rate does not, and is not measured for it
-        (offer,) = offers([profile], settings, info.read_gb_s if info else 1.0, self._named)
+        # memory and files count here, the rate does not
+        (offer,) = offers([profile], settings, 0.0, self._named)
         path = offer.expected.need.path
         if path is None or offer.problem:
             raise CheckpointError(f"The profile '{name}' cannot be opened.", offer.mend)
-        choice = Choice(path, profile, bool(profile.embedded))
+        given = self._given.get(name)
+        overlay = given.overlay if given is not None else None
+        choice = Choice(path, profile, bool(profile.embedded), overlay)
         is_loaded = info is not None
         return Switch(plan(_without_model(self._chosen), choice), is_loaded and offer.fits_beside)
 
@@ -110,12 +110,12 @@ class ProfileMenu:
 def rate_text(one: "Offer") -> str:
     """Tokens a second of plain decode: timed on such a GPU, else the most that bandwidth allows.
 
-    Files that do not open have none.
+    Files that do not open have none, and before a model was loaded no bandwidth was measured.
     """
-    if one.problem:
-        return "-"
     expected = one.expected
     rate = expected.timed_tok_s or expected.most_tok_s
+    if one.problem or not rate:
+        return "-"
     shown = f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
     return shown if expected.timed_tok_s else f"at most {shown}"
 

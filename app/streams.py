@@ -3,8 +3,11 @@
 What goes to a terminal passes the sanitiser; what goes to a pipe or a file stays byte-exact.
 """
 
+import fcntl
 import os
+import stat
 import sys
+import termios
 import time
 from collections.abc import Iterable
 from typing import BinaryIO, TextIO, cast
@@ -100,6 +103,17 @@ def stdin_bytes() -> BinaryIO:
     return source.buffer
 
 
+def is_piped_in() -> bool:
+    """Whether a pipe into the command holds something by now; waits for nothing."""
+    source = cast("TextIO | None", sys.stdin)
+    try:
+        if source is None or not stat.S_ISFIFO(os.fstat(source.fileno()).st_mode):
+            return False
+        return any(fcntl.ioctl(source, termios.FIONREAD, bytes(4)))
+    except (OSError, ValueError):  # closed
+        return False
+
+
 def read_bounded(source: BinaryIO, name: str) -> bytes:
     """All that ``source`` holds, which may be a pipe or a device without an end.
 
@@ -165,8 +179,7 @@ class LoadLine(_RewrittenLine):
     def __call__(self, step: LoadProgressed) -> None:
         """Take one step."""
         share = step.num_bytes / max(step.total_bytes, 1)
-        # behind the last byte it says what is done with them
-        what = f"reading {step.file}" if share < 1 else step.file
+        what = step.file if step.is_all_read else f"reading {step.file}"
         self._paint(
             f"{visible_line(what, 38)}  {share:4.0%} "
             f"of {size_text(step.total_bytes)}  {step.gb_s:.2f} GB/s"

@@ -33,11 +33,12 @@ class Expected:
         need: memory, and where the files lie.
         state: whether it would open.
         free_bytes: what it was compared with.
-        read_gb_s: read bandwidth of this machine.
+        read_gb_s: read bandwidth of this machine; 0 where none was measured.
         early_bytes: what a round of one row reads and writes, as weights are held here, with
             ``early_tokens`` positions before it.
         early_tokens: those positions: ``EARLY_TOKENS``, or all that a shorter conversation has.
-        most_tok_s: rounds a second of one token when nothing but these bytes takes time.
+        most_tok_s: rounds a second of one token when nothing but these bytes takes time; 0 where
+            no bandwidth was measured.
         timed_tok_s: the same from rounds that were timed; None where nobody timed such a model on
             such a GPU.
         source: GPU, date and command of the timing; empty without one.
@@ -77,7 +78,7 @@ def expect(
         profile: its formats count, and the sizes of its checkpoint where it is here.
         context_tokens: longest conversation that memory is counted for.
         path: what computes, of ``choose_compute_path``.
-        read_gb_s: of ``engine.machine.measure.read_bandwidth``.
+        read_gb_s: of ``engine.machine.measure.read_bandwidth``; 0 where none was measured.
         free_bytes: of ``engine.machine.free_memory.available_bytes``; whoever would unload another
             model first adds what that holds.
         kv: format of keys and values; None takes what the profile and the settings say.
@@ -102,7 +103,7 @@ def expect(
         early_tokens=tokens,
         most_tok_s=most,
         # a slower GPU of the same family reaches its own limit, not the timed one's
-        timed_tok_s=min(1000 / timed.verify(1, tokens), most) if timed else None,
+        timed_tok_s=min(1000 / timed.verify(1, tokens), most) if timed and most else None,
         source=timed.source if timed else "",
         notice="" if found.is_own else found.notice,
     )

@@ -1,6 +1,7 @@
 """Finding checkpoints: a named folder, the Hugging Face cache, or the embedded demo."""
 
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +23,11 @@ HOW_TO_GIVE_FOLDER = (
     "'qwen38 quantize' makes 4-bit ones from a release, and 'qwen38 bench round --profile NAME' "
     "builds weights to measure."
 )
+
+
+HOW_TO_DOWNLOAD = "Download it with 'hf download {repository}', or name another folder."
+
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +55,44 @@ def cached_snapshot(repository: str, cache: Path) -> Path | None:
 
     Nothing of it is read.
     """
-    folder = cache / f"models--{repository.replace('/', '--')}" / "snapshots"
+    every = _snapshots(cached_folder(repository, cache))
+    return next((one for one in every if (one / "config.json").is_file()), None)
+
+
+def cached_folder(repository: str, cache: Path) -> Path:
+    """Where a Hugging Face hub cache keeps ``repository``."""
+    return cache / f"models--{repository.replace('/', '--')}"
+
+
+def _snapshots(folder: Path) -> list[Path]:
+    """What a repository's folder in the cache holds, the newest first."""
     try:
-        snapshots = [one for one in folder.iterdir() if (one / "config.json").is_file()]
+        found = [one for one in (folder / "snapshots").iterdir() if one.is_dir()]
+        return sorted(found, key=lambda one: one.stat().st_mtime, reverse=True)
     except OSError:
-        return None
-    return max(snapshots, key=lambda one: one.stat().st_mtime, default=None)
+        return []
+
+
+def meant_folder(named: Path) -> Path:
+    """The folder of weights that a person means, who may name a repository of the cache.
+
+    Args:
+        named: a folder, the folder of a repository in the Hugging Face cache, or, where there is no
+            such folder, a repository as ``owner/name``.
+
+    Returns:
+        The newest snapshot of the repository that holds weights of ours; else ``named``.
+    """
+    folder = named
+    if is_repository(named):
+        folder = cached_folder(str(named), hugging_face_cache())
+    every = _snapshots(folder)
+    return next((one for one in every if (one / "config.json").is_file() or is_overlay(one)), named)
+
+
+def is_repository(named: Path) -> bool:
+    """Whether a name, of which no file or folder is here, is that of a Hugging Face repository."""
+    return bool(_REPOSITORY.fullmatch(str(named))) and not named.exists()
 
 
 def weights_of(profile: Profile, cache: Path) -> Path | None:
@@ -94,7 +132,8 @@ def _choose(settings: Settings, profiles: Profiles) -> Choice:
     cache = hugging_face_cache()
     wanted = get_profile(settings.model.profile, profiles) if settings.model.profile else None
     if settings.model.dir is not None:
-        return _named_folder(settings.model, settings.model.dir, wanted, profiles)
+        folder = meant_folder(settings.model.dir)
+        return _named_folder(settings.model, folder, wanted, profiles)
     if wanted is not None:
         path = weights_of(wanted, cache)
         if path is None and wanted.folder:
@@ -134,6 +173,7 @@ def _named_folder(
             f"{folder} is a file, expected the folder of a checkpoint.",
             "Give the folder that holds config.json.",
         )
+    expect_downloaded(folder)
     if not folder.is_dir():
         raise CheckpointError(f"The model folder {folder} does not exist.", HOW_TO_GIVE)
     if not os.access(folder, os.R_OK | os.X_OK):
@@ -151,6 +191,20 @@ def _named_folder(
     if folder.resolve() == (profile_folder() / "demo").resolve():
         return Choice(folder, wanted or get_profile("demo", profiles), is_demo=True)
     return Choice(folder, wanted or _fitting_profile(folder, profiles), is_demo=False)
+
+
+def expect_downloaded(named: Path) -> None:
+    """Refuse a repository that `meant_folder` did not find.
+
+    Raises:
+        CheckpointError: no folder is here that has such a name, nor does the cache hold it.
+    """
+    if is_repository(named):
+        raise CheckpointError(
+            f"The model folder {named} does not exist, and the Hugging Face cache in "
+            f"{hugging_face_cache()} holds no such model.",
+            HOW_TO_DOWNLOAD.format(repository=named),
+        )
 
 
 def is_overlay(folder: Path) -> bool:
@@ -173,6 +227,8 @@ def _expect_finished(folder: Path) -> None:
 def _base_of(folder: Path, named: Path | None, profiles: Profiles) -> Path:
     """The release beneath part files."""
     if named is not None:
+        named = meant_folder(named)
+        expect_downloaded(named)
         if not (named / "config.json").is_file():
             raise CheckpointError(
                 f"'model.base' is {named}, which holds no config.json.",

@@ -10,7 +10,6 @@ from engine.expected import Expected, expect
 from engine.locate import how_to_give
 from engine.machine.device import choose_device
 from engine.machine.free_memory import available_bytes
-from engine.machine.measure import read_bandwidth
 from engine.profile import Profile, kv_format_set
 from engine.settings.declared import Settings
 
@@ -51,15 +50,18 @@ class Offer:
 def offers(
     profiles: Iterable[Profile],
     settings: Settings,
-    read_gb_s: float | None = None,
+    read_gb_s: float,
     named: Mapping[str, Path] | None = None,
 ) -> list[Offer]:
-    """Look at profiles; headers are read, nothing is loaded.
+    """Look at profiles; headers are read, nothing is loaded and nothing is measured.
+
+    So that it may be asked while a model loads in another thread: reading memory would take of the
+    load's time, give a figure that is too low for good, and spoil graphs that are captured.
 
     Args:
         profiles: in the order of the result.
         settings: device, kernels and context are read.
-        read_gb_s: what was measured with the loaded model; None measures it now.
+        read_gb_s: what was measured with the loaded model; 0 while none was.
         named: folders that were given for profiles, by their names.
 
     Raises:
@@ -67,7 +69,6 @@ def offers(
     """
     device = choose_device(settings.model.device)
     path = choose_compute_path(settings, device)
-    read_gb_s = read_gb_s or read_bandwidth(device).gb_s
     free_bytes = available_bytes(device)
     expect_it = partial(
         expect, context_tokens=settings.model.context_tokens, path=path, read_gb_s=read_gb_s,

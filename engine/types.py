@@ -106,6 +106,11 @@ class LoadProgressed:
     total_bytes: int
     gb_s: float
 
+    @property
+    def is_all_read(self) -> bool:
+        """Whether all bytes are there; ``file`` says then what is done with them."""
+        return self.num_bytes >= self.total_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class PromptProgressed:

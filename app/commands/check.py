@@ -44,7 +44,9 @@ def check(
     names = [one.name for one in choose_families(family)] if family else None
     counter = _Counter()
     try:
-        report = checks.run_checks(names, chosen, lambda found: counter.step(found.family))
+        report = checks.run_checks(
+            names, chosen, lambda found: counter.step(found.family), counter.show
+        )
     finally:
         counter.clear()
     write_lines(checks.render(report).split("\n"))
@@ -60,11 +62,14 @@ class _Counter:
 
     def step(self, family: str) -> None:
         self._num += 1
+        self.show(family)
+
+    def show(self, family: str) -> None:
         if self._is_shown:
             sys.stderr.write(f"\r{self._num} proofs, {visible_line(family, 20)}\x1b[K")
             sys.stderr.flush()
 
     def clear(self) -> None:
-        if self._is_shown and self._num:
+        if self._is_shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

@@ -9,8 +9,12 @@ import typer
 from engine.errors import SettingsError
 
 Model = Annotated[
-    str | None, typer.Option("--model", help="Folder of the checkpoint.", metavar="DIR")
-]
+    str | None,
+    typer.Option(
+        "--model", help="Folder of the checkpoint, or OWNER/NAME of one in the Hugging Face cache.",
+        metavar="DIR",
+    ),
+]  # fmt: skip
 Profile = Annotated[str | None, typer.Option("--profile", help="Weight profile.", metavar="NAME")]
 Device = Annotated[str | None, typer.Option("--device", help="auto, cpu or cuda.", metavar="NAME")]
 System = Annotated[str | None, typer.Option("--system", help="System prompt.", metavar="TEXT")]

@@ -23,7 +23,8 @@ if TYPE_CHECKING:  # all of them load torch
 
 HELP = """Make NVFP4 weights from a BF16 or FP8 release.
 
-SRC is the folder of the release, OUT a new folder that 'qwen38 run --model OUT' opens afterwards.
+SRC is the folder of the release, or OWNER/NAME of one in the Hugging Face cache. OUT is a new
+folder that 'qwen38 run --model OUT' opens afterwards.
 
 \b
 --method says how each weight is rounded to 4 bits:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from app.attached import with_files
+from app.attached import FileText, read_file, with_files
 from app.commands import options
 from app.interrupt import StopOnSignal
 from app.opening import Opener, plan, request_of
@@ -20,6 +20,7 @@ from app.stats import stats_line
 from app.streams import (
     LoadLine,
     decode_input,
+    is_piped_in,
     is_terminal,
     read_bounded,
     read_prompt,
@@ -71,7 +72,10 @@ def run(
     system: options.System = None,
     read: Annotated[
         list[str] | None,
-        typer.Option(help="Send a file along below the message; again for more.", metavar="FILE"),
+        typer.Option(
+            help="Send a file along below PROMPT, - is what is piped in; again for more.",
+            metavar="FILE",
+        ),
     ] = None,
     ids: Annotated[
         Path | None,
@@ -110,7 +114,7 @@ def run(
         check_target("--trace", trace)
     chosen = plan(options.as_settings(given, sets))
     prompt_ids = read_ids(ids) if ids else None
-    text = "" if prompt_ids else with_files(_prompt(prompt), read or ()).content
+    text = "" if prompt_ids else _message(prompt, read or ())
     recorder = Recorder(chosen.settings, is_on=trace is not None)
     with (
         StopOnSignal() as interrupt,
@@ -202,6 +206,31 @@ def _check_ids(ids: Path | None, *others: object, no_thinking: bool) -> None:
             "--no-thinking goes with it.",
             "Give one or the other.",
         )
+
+
+def _message(prompt: str | None, read: Sequence[str]) -> str:
+    """The prompt, with files and what is piped in below it."""
+    takes_stdin = STDIN.name in read
+    if takes_stdin and prompt is None:
+        raise RequestError(
+            "--read - sends what is piped in along below a prompt, and there is none.",
+            "Write it behind the command, or leave out --read -.",
+        )
+    if prompt is not None and not takes_stdin and is_piped_in():
+        say("What is piped in is not read beside a prompt: '--read -' sends it along.")
+    text = _prompt(prompt)
+    return with_files(text, [_file(one) for one in dict.fromkeys(read)]).content
+
+
+def _file(name: str) -> FileText:
+    if name != STDIN.name:
+        return read_file(name)
+    if is_terminal(sys.stdin):
+        raise RequestError(
+            "--read - sends what is piped in along, and nothing is.",
+            "Pipe a text into the command.",
+        )
+    return FileText("stdin", read_prompt())
 
 
 def _prompt(given: str | None) -> str:

@@ -45,7 +45,8 @@ class SpokenLoad:
     def __call__(self, step: LoadProgressed) -> None:
         """Take one step."""
         share = step.num_bytes / max(step.total_bytes, 1)
-        self._paced.say(f"Loading: {share:.0%} of {size_text(step.total_bytes)}.")
+        done = step.file if step.is_all_read else f"{share:.0%} of {size_text(step.total_bytes)}"
+        self._paced.say(f"Loading: {done}.")
 
     def clear(self) -> None:
         """Nothing to take away."""

@@ -219,6 +219,11 @@ class Session:
             self._contents.leaf = leaf
             self._write({"type": "branch", "id": leaf, "at": now()})
 
+    def belong_to(self, model: str, profile: str) -> None:
+        """Name the model that it is begun with; one that is on disk keeps what it names."""
+        if not self._writer.has_begun:
+            self._contents.model, self._contents.profile = model, profile
+
     def set_system(self, text: str) -> None:
         """Change the system prompt from the next turn on."""
         self._contents.system = text
@@ -246,8 +251,10 @@ class Session:
     def draft(self, text: str) -> None:
         name = self._draft_name()
         if not self.messages:
+            if not text and not self._has_untitled_draft:
+                return  # what is there is that of another window
             self._has_untitled_draft = bool(text)
-        elif self._has_untitled_draft:  # any other is that of another window
+        elif self._has_untitled_draft:
             self._has_untitled_draft = False
             write_draft(self._drafts / f"{UNTITLED_DRAFT}.txt", "")
         if problem := write_draft(self._drafts / f"{name}.txt", text):

@@ -110,9 +110,11 @@ class ChatApp(KeyedApp):
         """
         self.settings_changed()
         self.composer.focus()
-        self.composer.put(self.chat.session.draft)
+        draft = self.chat.session.draft
+        self.composer.put(draft)
         self.chat.show()
-        self.call_after_refresh(self.take_early)
+        # a draft is for the person to end: what is typed behind it unseen is not sent with it
+        self.call_after_refresh(self.take_early, sends=not draft)
         self.call_after_refresh(self._worker.start)
         self.instruments.gauges.start()
         fps = self._live.settings.chat.fps or (10 if environment.over_ssh() else 20)
@@ -241,7 +243,7 @@ class ChatApp(KeyedApp):
 
     def leave(self, return_code: int = 0) -> None:
         """End the app; draft and answer are kept."""
-        self.keep_draft()
+        self._desk.keep()
         self.exit(return_code=return_code)
 
     def action_run(self, line: str) -> None:
@@ -286,6 +288,6 @@ class ChatApp(KeyedApp):
         """Go to another match of the search that is open."""
         self._finding.step(step)
 
-    def keep_draft(self) -> None:
-        """Write the message box to disk now."""
-        self._desk.keep()
+    def go(self, change: Callable[[], None]) -> None:
+        """Change the conversation; each keeps the draft that stands in the message box."""
+        self._desk.go(change)

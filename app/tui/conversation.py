@@ -223,7 +223,7 @@ class Conversation:
         elif self.info is not None:
             self._open.belong_to(self.info)
             self._send_queued()
-        if change.is_anew and not self.is_busy and self.info is not None:
+        if not self.is_busy and self.info is not None:  # it holds nothing of the conversation
             self.ahead.begin(self.session, self.info, self._live.settings)
 
     def _end(self, ending: Ending) -> None:

@@ -85,6 +85,24 @@ class Desk:
         else:
             self.composer.put_before(text)
 
+    def go(self, change: Callable[[], None]) -> None:
+        """Change the conversation; each keeps the draft that stands in the box.
+
+        Where the next one has none, the text goes along, and the one before has it no more.
+        """
+        self.keep()
+        before = self._chat.session
+        change()
+        after = self._chat.session
+        if after is before:
+            return
+        # the draft of new conversations may be that of another window
+        if after.messages and (draft := after.draft):
+            self.composer.put(draft)
+        elif self.composer.text:
+            before.draft = ""
+        self._drafts.touch()
+
     # the clock
 
     def tick(self) -> None:

@@ -34,9 +34,10 @@ class OpenSession:
         self._leave_for(session)
 
     def belong_to(self, info: EngineInfo) -> None:
-        """Have an empty session name the model that is loaded now."""
+        """Have an empty session name the model that is loaded now, with the settings for it."""
         if not self.session.messages:
-            self.session = self._fresh(info, self.session.system)
+            self.session.belong_to(info.model, info.profile)
+            self.keep_settings()
 
     def keep_settings(self) -> None:
         """Write down what is set for this conversation."""

@@ -1,4 +1,4 @@
-"""The conversation as another model reads it again, while the person thinks of a message."""
+"""The conversation as a model that was just loaded reads it, while the person types a message."""
 
 from app.opening import request_of
 from app.sessions.session import Session

@@ -31,13 +31,11 @@ SeatPhase = Literal["loading", "unloaded", "idle"]
 class Change:
     """A load that ended.
 
-    ``is_back`` says that another model was wanted and the one before it goes on, ``is_anew`` that
-    there was a model before: the conversation is to be read again.
+    ``is_back`` says that another model was wanted and the one before it goes on.
     """
 
     notices: list[Notice] = field(default_factory=list[Notice])
     is_back: bool = False
-    is_anew: bool = False
 
 
 class Seat:
@@ -124,7 +122,7 @@ class Seat:
             notices.append(("Demo model", DEMO_NOTICE, "info"))
         told: list[Notice] = [("", text, "warning") for text in info.notices]
         notices += told
-        return Change(notices, is_anew=before is not None)
+        return Change(notices)
 
     def _went_back(self, event: SwitchFailed) -> Change:
         name = self.switch.name if self.switch is not None else "the other profile"
@@ -134,10 +132,7 @@ class Seat:
         is_wanted = isinstance(event.error, CancelledError)
         why = "" if is_wanted else f"{_sentence(event.error)}\n"
         text = f"{why}'{name}' was not loaded: '{event.info.profile}' goes on as before."
-        return Change(
-            [("Profile", text, "info" if is_wanted else "error")],
-            is_back=True, is_anew=True,
-        )  # fmt: skip
+        return Change([("Profile", text, "info" if is_wanted else "error")], is_back=True)
 
 
 def error_notice(error: EngineError) -> Notice:

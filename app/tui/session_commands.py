@@ -1,6 +1,7 @@
 """Commands about conversations as a whole: begin, go back to, keep elsewhere."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from app.output_file import new_name
@@ -37,7 +38,7 @@ class SessionCommands:
         del argument
         expect_no_answer(self._chat)
         self._chat.session.expect_kept()
-        self._chat.begin_new()
+        self._window.go(self._chat.begin_new)
 
     def _resume(self, argument: str) -> None:
         if not argument:
@@ -45,7 +46,7 @@ class SessionCommands:
             return
         expect_no_answer(self._chat)
         self._chat.session.expect_kept()
-        self._chat.resume(argument)
+        self._window.go(partial(self._chat.resume, argument))
 
     def _sessions(self, argument: str) -> None:
         del argument
@@ -58,16 +59,12 @@ class SessionCommands:
     def _take_chosen(self, session_id: str | None) -> None:
         if session_id is None:
             return
-        self._window.keep_draft()
         try:
             if session_id != self._chat.session.id:
                 self._chat.session.expect_kept()
-            self._chat.resume(session_id)
+            self._window.go(partial(self._chat.resume, session_id))
         except EngineError as error:
             self._chat.tell_error(error)
-            return
-        if draft := self._chat.session.draft:
-            self._window.composer.put(draft)
 
     def _give_title(self, session_id: str, title: str) -> None:
         if session_id == self._chat.session.id:
@@ -84,7 +81,7 @@ class SessionCommands:
         if not session.messages:
             self._window.hint("there is nothing to delete yet")
         elif self._window.is_second("delete", DELETE_SECONDS):
-            self._chat.begin_new()
+            self._window.go(self._chat.begin_new)
             self._store.delete([session.id])
         else:
             self._window.hint("/delete again deletes this conversation for good")

@@ -59,6 +59,11 @@ def _load_parts(chat: Conversation, look: Look) -> list[Part]:
     step = chat.seat.load
     if step is None:
         return []
+    if step.is_all_read:  # what goes on now has no bytes, and takes a while
+        return [
+            Part(visible_line(step.file, 40), look.text, 8),
+            Part(f"{size_text(step.total_bytes)} read", look.dim, 4),
+        ]
     share = step.num_bytes / max(step.total_bytes, 1)
     return [
         Part(f"{share:.0%} of {size_text(step.total_bytes)}", look.text, 8),

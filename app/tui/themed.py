@@ -43,9 +43,17 @@ class ThemedApp(App[None]):
         else:
             await super().on_event(event)
 
-    async def take_early(self) -> None:
-        """Let what was typed so far, and from now on, reach what has the focus."""
-        early, self._early = self._early or (), None
+    async def take_early(self, *, sends: bool) -> None:
+        """Let what was typed so far, and from now on, reach what has the focus.
+
+        Args:
+            sends: whether Enter behind a single line is one. The terminal made it the end of a
+                line before the screen was there; behind several lines it may have been pasted.
+        """
+        early, self._early = self._early or [], None
+        ends = [one for one in early if isinstance(one, events.Key) and one.key == "ctrl+j"]
+        if sends and len(ends) == 1 and early[-1] is ends[0]:
+            early[-1] = events.Key("enter", "\r")
         for event in early:  # not posted anew: newer keys may wait to be taken already
             await super().on_event(event)
 

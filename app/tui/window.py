@@ -70,8 +70,8 @@ class Window(Protocol):
     def find(self, text: str = "") -> None:
         """Find a text in the conversation, or ask for one."""
 
-    def keep_draft(self) -> None:
-        """Write the message box to disk now."""
+    def go(self, change: Callable[[], None]) -> None:
+        """Change the conversation; each keeps the draft that stands in the message box."""
 
     def settings_changed(self) -> None:
         """Follow the settings."""

@@ -41,7 +41,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def run_checks(
-    families: Sequence[str] | None, device: Device, progress: Told | None = None
+    families: Sequence[str] | None,
+    device: Device,
+    progress: Told | None = None,
+    begin: Callable[[str], object] = lambda _: None,
 ) -> Report:
     """Check kernel families on a device.
 
@@ -49,6 +52,8 @@ def run_checks(
         families: names from `kernels.FAMILY_MODULES`; None for all.
         device: "cuda" for the kernels on the GPU, "cpu" for the torch path and the interpreter.
         progress: called with each finding as it comes.
+        begin: called with a family's name before its first proof, which waits on a GPU until the
+            family's kernels are compiled.
 
     Returns:
         The report; `report.ok` is the truth behind the exit code.
@@ -58,7 +63,7 @@ def run_checks(
     """
     loaded = load_families(families)
     findings: list[Finding] = []
-    for finding in _all_findings(loaded, device):
+    for finding in _all_findings(loaded, device, begin):
         findings.append(finding)
         if progress is not None:
             progress(finding)
@@ -99,10 +104,11 @@ def render(report: Report) -> str:
     for finding in report.findings:
         subject = "laws" if finding.proof == "law" else finding.subject.split()[0]
         groups.setdefault((finding.family, subject, finding.build), []).append(finding)
-    lines = [f"{'family':<10}{'function':<20}{'build':<13}{'proofs':>7}{'red':>5}"]
+    width = max(len(subject) for _, subject, _ in [*groups, ("", "function", "")]) + 2
+    lines = [f"{'family':<11}{'function':<{width}}{'build':<13}{'proofs':>7}{'red':>5}"]
     for (family, subject, build), findings in groups.items():
         num_red = sum(finding.fault is not None for finding in findings)
-        lines.append(f"{family:<10}{subject:<20}{build:<13}{len(findings):>7}{num_red:>5}")
+        lines.append(f"{family:<11}{subject:<{width}}{build:<13}{len(findings):>7}{num_red:>5}")
     for finding in report.red[:MAX_FAULTS_SHOWN]:
         lines.append(f"RED {finding.family} ({finding.build}) {finding.subject}: {finding.proof}")
         lines.append(f"    {finding.fault}")
@@ -112,14 +118,16 @@ def render(report: Report) -> str:
     return "\n".join(lines)
 
 
-def _all_findings(families: Sequence[Family], device: Device) -> Iterator[Finding]:
-    if device == "cuda":
-        for family in families:
-            yield from check_family(family, "cuda")
-        return
+def _all_findings(
+    families: Sequence[Family], device: Device, begin: Callable[[str], object]
+) -> Iterator[Finding]:
     for family in families:
-        yield from check_family(family, "torch")
-        yield from _check_interpreted(family.name)
+        begin(family.name)
+        if device == "cuda":
+            yield from check_family(family, "cuda")
+        else:
+            yield from check_family(family, "torch")
+            yield from _check_interpreted(family.name)
 
 
 def _check_interpreted(family: str) -> Iterator[Finding]:

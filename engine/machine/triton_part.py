@@ -4,9 +4,10 @@ A machine that never compiled anything lacks what that takes, and Triton's own w
 """
 
 import shutil
+import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -30,23 +31,31 @@ class Lack:
 def what_triton_lacks() -> Lack | None:
     """Let Triton load its part, compiled where that was never done; None when it does.
 
-    Asked on a machine with a GPU. What the compiler says goes to stderr.
+    Asked on a machine with a GPU. What a compiler says would go to stderr, in the middle of a
+    screen that stands there: where something is missing, a process of its own asks first.
     """
+    missing = dict(_missing())
+    if missing and not _does_without():
+        return _lack(missing)
     try:
         import_module("triton.runtime").driver.active.utils  # noqa: B018  it is made when asked for
     except (ImportError, AssertionError, *failures()) as problem:
         said = (str(problem).splitlines() or [type(problem).__name__])[0].rstrip(".!")
-        return _lack(said)
-    return None
-
-
-def _lack(said: str) -> Lack:
-    missing = dict(_missing())
-    if not missing:
         return Lack(
             f"Triton does not launch kernels here: {said}.",
             "Set model.device to 'cpu' until it does.",
         )
+    return None
+
+
+def _does_without() -> bool:
+    """Whether Triton loads its part all the same, as where it was compiled before."""
+    script = "from triton.runtime import driver; driver.active.utils"
+    command = [sys.executable, "-P", "-c", script]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _lack(missing: Mapping[str, str]) -> Lack:
     return Lack(
         "Triton compiles a part of itself on this machine, which has no "
         f"{' and no '.join(missing)}.",

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from engine.errors import RequestError
+from engine.locate import expect_downloaded, meant_folder
 from engine.machine.facts import version_of
 from engine.model.checkpoint import Checkpoint
 from engine.quantize.calibration import Calibration, read_calibration
@@ -51,7 +52,7 @@ def prepare(source: Path, out: Path, options: Options) -> Prepared:
     """Look at source, result and machine.
 
     Args:
-        source: folder of a BF16 or FP8 release.
+        source: folder of a BF16 or FP8 release, as `meant_folder` takes it.
         out: folder of the result: new, empty, or begun by an earlier run.
         options: what was chosen.
 
@@ -61,6 +62,8 @@ def prepare(source: Path, out: Path, options: Options) -> Prepared:
             something else, the calibration's text is none, or the disk has too little room.
         MemoryPlanError: memory is too small; the sentence has the numbers.
     """
+    source = meant_folder(source)
+    expect_downloaded(source)
     calibrates = needs_inputs(options.method)
     checkpoint = open_source(source)
     _expect_apart(source, out)

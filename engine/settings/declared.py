@@ -20,7 +20,8 @@ class ModelSettings:
 
     dir: Path | None = setting(
         None,
-        "folder of the checkpoint; empty looks in the Hugging Face cache, then the demo",
+        "folder of the checkpoint, or owner/name of one in the Hugging Face cache; empty looks for "
+        "the releases there, then takes the demo",
         computes=True,
     )
     base: Path | None = setting(

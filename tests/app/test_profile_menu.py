@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 
 from app.opening import plan, request_of
-from app.profile_menu import ProfileMenu, offer_line
+from app.profile_menu import ProfileMenu, offer_line, rate_text
 from engine.errors import CancelledError, CheckpointError, ProfileError
+from engine.machine import measure
 from engine.types import Message
+from tests.engine.model.checkpoints import write_checkpoint
+from tests.engine.model.test_overlay import CONFIG, parts, write_parts
+from tests.fakes.model import write_text_files
 
 QUESTION = (Message("user", "what is a volcano?"),)
 
@@ -50,6 +54,14 @@ def test_profiles_whose_files_are_here_come_first_and_the_others_say_what_to_do(
     assert [one.profile.name for one in found[: len(here)]] == here
     for one in found[len(here) :]:
         assert "--model DIR" in one.mend
+
+
+def test_nothing_is_measured_while_no_model_is_loaded(menu, monkeypatch):
+    monkeypatch.setattr(measure, "_fastest", {})
+    for one in menu.offers(None):
+        assert rate_text(one) == "-"
+    menu.switch("demo-fp8", None)
+    assert measure._fastest == {}
 
 
 def test_the_expected_rate_is_bandwidth_over_the_bytes_of_a_round(menu, chosen):
@@ -118,6 +130,18 @@ def test_missing_files_and_unknown_names_are_refused_in_a_sentence(menu, monkeyp
         menu.switch("nvfp4", None)
     with pytest.raises(ProfileError, match="Did you mean 'nvfp4'"):
         menu.switch("nvfp5", None)
+
+
+def test_part_files_go_back_over_their_release(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", "/nowhere")
+    base = write_text_files(write_checkpoint(tmp_path / "fp8", CONFIG, fp8=True))
+    overlay = write_parts(tmp_path / "parts", parts())
+    paths = {f"paths.{name}": str(tmp_path / name) for name in ("config", "data", "state")}
+    first = plan({**paths, "model.dir": str(overlay), "model.base": str(base)})
+    menu = ProfileMenu(first)
+    engine = opened(menu.switch("nvfp4", None))
+    assert (engine.info.path, engine.info.profile) == (str(overlay), "nvfp4")
+    engine.close()
 
 
 def test_a_profile_of_ones_own_names_its_folder(tmp_path, chosen):

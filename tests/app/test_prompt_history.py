@@ -26,6 +26,15 @@ def test_the_draft_outlives_the_program(store):
     assert store.open(session.id).draft == "the next one"
 
 
+def test_an_empty_box_of_a_new_conversation_leaves_the_draft_of_another_window(store):
+    other = store.create("m", "demo", "")
+    other.draft = "not sent in the other window"
+    store.create("m", "demo", "").draft = ""
+    assert store.create("m", "demo", "").draft == "not sent in the other window"
+    other.draft = ""
+    assert store.create("m", "demo", "").draft == ""
+
+
 def test_what_was_sent_is_no_draft_any_more_and_that_of_another_window_stays(store):
     session = store.create("m", "demo", "")
     session.draft = "the first message"

@@ -275,6 +275,30 @@ def test_the_demo_gives_the_same_answer_twice(qwen38_process, tmp_path):
     assert logits.stat().st_size > 4 * 6000 * len(records[0]["token_ids"])
 
 
+def test_what_is_piped_in_goes_along_below_the_prompt_where_it_is_asked_for(scripted, tmp_path):
+    (tmp_path / "stdin").write_text("one two three")
+    by_file = scripted([], "run", "hi", "--read", "stdin", "--json", cwd=tmp_path)
+    piped = scripted([], "run", "hi", "--read", "-", "--json", input=b"one two three\n")
+    assert piped.stderr == b""
+    told = [json.loads(one.stdout)["prompt_tokens"] for one in (by_file, piped)]
+    assert told[0] == told[1]
+
+
+def test_what_is_piped_in_and_not_read_is_told(scripted):
+    done = scripted([{"answer": "Well."}], "run", "hi", input=b"one two three")
+    assert done.stdout == b"Well.\n"
+    assert (
+        b"What is piped in is not read beside a prompt: '--read -' sends it along." in done.stderr
+    )
+    assert scripted([], "run", "hi", input=b"").stderr == b""
+
+
+def test_a_pipe_is_one_thing_alone(scripted):
+    done = scripted([], "run", "--read", "-", input=b"one two three")
+    assert done.returncode == 2
+    assert b"sends what is piped in along below a prompt, and there is none" in done.stderr
+
+
 def test_files_go_along_below_the_prompt(scripted, tmp_path):
     (tmp_path / "notes.txt").write_text("one two")
     (tmp_path / "binary").write_bytes(b"\0")

@@ -90,6 +90,8 @@ def test_a_damaged_table_of_this_machine_is_told(tmp_path):
 def test_a_slower_gpu_of_the_same_kind_is_not_told_to_beat_its_own_bandwidth():
     slow = of("nvfp4", read_gb_s=1000.0)
     assert slow.timed_tok_s == slow.most_tok_s
+    unmeasured = of("nvfp4", read_gb_s=0.0)
+    assert (unmeasured.timed_tok_s, unmeasured.most_tok_s) == (None, 0.0)
 
 
 def test_the_state_tells_whether_it_would_open():

@@ -91,6 +91,41 @@ def test_a_named_folder_wins(cache, tmp_path):
     assert (chosen.path, chosen.profile.name) == (folder, "fp8")
 
 
+def test_a_repository_of_the_cache_is_a_folder_too(cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    snapshot = write_checkpoint(snapshot_of(cache, "Tuned-27B"))
+    for named in ("Qwen/Tuned-27B", cache / "models--Qwen--Tuned-27B", snapshot):
+        chosen = choose(wanting(dir=Path(named)), load_profiles())
+        assert (chosen.path, chosen.profile.name) == (snapshot, "bf16")
+
+
+def test_a_folder_that_is_here_wins_over_a_repository_of_its_name(cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_checkpoint(snapshot_of(cache, "Tuned-27B"))
+    here = write_checkpoint(tmp_path / "Qwen/Tuned-27B").relative_to(tmp_path)
+    assert choose(wanting(dir=here), load_profiles()).path == here
+
+
+def test_part_files_in_the_cache_lie_over_a_release_in_the_cache(cache):
+    base = write_checkpoint(snapshot_of(cache, "Release"), fp8=True)
+    (cache / "models--me--parts/snapshots/abc").mkdir(parents=True)
+    parts = cache / "models--me--parts/snapshots/abc"
+    (parts / "mlp.safetensors").write_bytes(next(base.glob("*.safetensors")).read_bytes())
+    chosen = choose(wanting(dir=Path("me/parts"), base=Path("Qwen/Release")), load_profiles())
+    assert (chosen.path, chosen.overlay) == (base, parts)
+
+
+@pytest.mark.parametrize("setting", ["dir", "base"])
+def test_a_repository_that_is_not_downloaded_says_how(cache, tmp_path, setting):
+    overlay = tmp_path / "parts"
+    overlay.mkdir()
+    (overlay / "mlp.safetensors").write_bytes(b"")
+    with pytest.raises(CheckpointError) as refused:
+        choose(wanting(**{"dir": overlay, setting: Path("Qwen/Tuned-27B")}), load_profiles())
+    assert str(cache) in refused.value.message
+    assert "hf download Qwen/Tuned-27B" in refused.value.mend
+
+
 def test_a_full_precision_folder_takes_the_bf16_profile(cache, tmp_path):
     chosen = choose(wanting(dir=checkpoint(tmp_path / "mine")), load_profiles())
     assert chosen.profile.name == "bf16"

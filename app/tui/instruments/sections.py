@@ -255,7 +255,7 @@ def loading(reading: Reading, tones: Tones, width: int, look: Look) -> Iterator[
         (f" of {size_text(step.total_bytes)}", tones.label),
     )
     yield 93, ends(left, row((f"{step.gb_s:.2f} GB/s", tones.text)), width)
-    if step.gb_s > 0:
+    if step.gb_s > 0 and not step.is_all_read:  # nobody knows how long what follows takes
         left_s = (step.total_bytes - step.num_bytes) / 1e9 / step.gb_s
         yield 92, row((f"{left_s:.0f} s", tones.text), (" left", tones.label))
     yield 91, row((visible_line(step.file, width), tones.label))

@@ -141,7 +141,9 @@ class CompareScreen(ModalScreen[None]):
         word = SPOKEN[now.stage]
         if now.stage in ("going", "returning"):
             word = f"{word} {now.second.name if now.stage == 'going' else now.first.name}"
-            if now.load is not None:
+            if now.load is not None and now.load.is_all_read:
+                word += f": {visible_line(now.load.file, 40)}"
+            elif now.load is not None:
                 share = now.load.num_bytes / max(now.load.total_bytes, 1)
                 word += f": {share:.0%} of {size_text(now.load.total_bytes)}"
                 word += f", {now.load.gb_s:.2f} GB/s, {visible_line(now.load.file, 40)}"

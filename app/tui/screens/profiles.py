@@ -32,6 +32,7 @@ WIDE = 74
 
 KEYS = "Enter opens · PgDn reads on · Esc closes"
 FOOTNOTE = "tok/s are expected: read bandwidth / bytes of a round; drafts multiply them"
+UNMEASURED = "tok/s are told once a model is loaded: its read bandwidth is measured then"
 
 
 class ProfileScreen(ModalScreen[str | None]):
@@ -183,7 +184,7 @@ class ProfileScreen(ModalScreen[str | None]):
             lines.append(Text(visible(one.mend), look.notice))
         elif need.path is not None:
             lines.append(Text(visible(f"files: {need.path}"), look.dim))
-        lines.append(Text(FOOTNOTE, look.dim))
+        lines.append(Text(FOOTNOTE if self._info is not None else UNMEASURED, look.dim))
         return Group(*lines)
 
     def _memory_text(self, one: "Offer") -> str:

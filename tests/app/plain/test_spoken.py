@@ -65,6 +65,9 @@ def test_progress_is_said_at_most_every_two_seconds(clock, capfd):
     assert said[0].endswith("Loading the model.")
     assert len(said) == 3
     assert said[1].endswith("Loading: 50% of 10.0 GB.")
+    clock[0] += 5.0
+    progress(LoadProgressed("rounds are captured, 3 of 36", 10**10, 10**10, 2.0))
+    assert capfd.readouterr().err.endswith("Loading: rounds are captured, 3 of 36.\n")
 
 
 def test_a_long_prompt_is_told_while_it_is_read(clock, capfd):

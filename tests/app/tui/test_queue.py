@@ -77,7 +77,7 @@ async def test_a_queued_message_is_on_disk_and_the_next_start_has_it(seat):
         await writing(s)
         await s.send("second")
         await s.type("third")
-        s.app.keep_draft()
+        s.app._desk.keep()
         assert s.app.chat.session.draft == "second\nthird"
         session = s.app.chat.session.id
     async with seat(resume=session) as s:

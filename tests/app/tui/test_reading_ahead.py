@@ -2,9 +2,10 @@
 
 import pytest
 
+from app.sessions.store import SessionStore
 from engine.errors import RequestError
 from tests.app.tui.test_profiles import profile_of
-from tests.fakes.engine import Script
+from tests.fakes.engine import Script, real_checkpoint_engine
 from tests.fakes.profiles import Load
 
 
@@ -28,6 +29,28 @@ async def test_the_new_model_reads_the_conversation_at_once_and_shows_how_far_it
         assert s.app.chat.phase == "idle"
         await s.until(lambda: s.state.strip().startswith("○ ready"))
         assert ahead_of(fp8) == [["hello there", "four bits"]]
+
+
+async def test_a_conversation_that_is_resumed_is_read_while_the_person_types(seat, tmp_path):
+    store = SessionStore(tmp_path / "data", tmp_path / "drafts")
+    session = store.create("m", "demo", "")
+    session.add_message("user", "hello there")
+    session.add_message("assistant", "good day")
+    session.close()
+    engine = real_checkpoint_engine([Script(answer="and so it goes on")])
+    engine.ahead_steps, engine.ahead_step_s = 400, 0.02
+    async with seat(engine=engine, resume=session.id) as s:
+        await s.until(lambda: "reading the conversation again" in s.state)
+        (request,) = engine.ahead
+        assert [one.content for one in request.messages] == ["hello there", "good day"]
+        await s.send("go on")
+        await s.until(lambda: "and so it goes on" in s.text)
+
+
+async def test_a_new_conversation_has_nothing_to_be_read(seat):
+    async with seat() as s:
+        await s.idle()
+        assert s.engine.ahead == []
 
 
 async def until_it_reads_ahead(s):

@@ -19,19 +19,20 @@ LONG = "\n\n".join(f"Paragraph number {n} of a long answer." for n in range(60))
 SLOW = Script(answer=LONG, round_s=0.2)
 
 
+EARLY = LoadProgressed("model-00003-of-00011.safetensors", 3_200_000_000, 28_900_000_000, 2.1)
+
+
 class SlowOpener:
     """Loads until it is let go or cancelled."""
 
-    def __init__(self, engine):
-        self.engine = engine
+    def __init__(self, engine, step=EARLY):
+        self.engine, self.step = engine, step
         self.go = threading.Event()
         self.num_opened = 0
 
     def __call__(self, progress, cancel):
         self.num_opened += 1
-        progress(
-            LoadProgressed("model-00003-of-00011.safetensors", 3_200_000_000, 28_900_000_000, 2.1)
-        )
+        progress(self.step)
         while not self.go.wait(0.01):
             if cancel.is_set():
                 raise CancelledError("The load was stopped.", "A message loads it again.")
@@ -49,6 +50,20 @@ async def test_typing_is_taken_while_loading_and_sent_when_ready(seat):
         opener.go.set()
         await s.until(lambda: "here I am" in s.text)
         assert "early bird" in s.text
+
+
+CAPTURED = LoadProgressed("rounds are captured, 12 of 36", 28_900_000_000, 28_900_000_000, 2.1)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+async def test_what_a_load_does_behind_its_last_byte_is_seen(seat, size):
+    opener = SlowOpener(real_checkpoint_engine([Script()]), CAPTURED)
+    async with seat(opener=opener, size=size) as s:
+        await s.until(lambda: "rounds are captured, 12 of 36" in s.state)
+        assert "Esc cancels" in s.state
+        assert "0 s left" not in s.text
+        opener.go.set()
+        await s.idle()
 
 
 async def test_escape_cancels_a_load_and_a_message_loads_again(seat):

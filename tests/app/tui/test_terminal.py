@@ -127,6 +127,33 @@ def test_no_key_is_lost_that_is_typed_while_the_program_starts(terminal):
     assert "<0><1><2><3><4><5><6><7><8><9>" in t.text
 
 
+def test_a_line_that_is_typed_while_the_program_starts_is_sent(terminal):
+    t = terminal({"answer": "Well."})
+    t.send("how are you?\r")
+    t.until("Well.")
+
+
+def test_several_lines_that_come_while_the_program_starts_wait_in_the_box(terminal, tmp_path):
+    t = terminal({"answer": "Well."})
+    t.send("how\rare you?\r")
+    t.until("are you?")
+    t.until("ready")
+    t.read(0.5)
+    assert "Well." not in t.text
+    assert (tmp_path / "state/drafts/new.txt").read_text() == "how\nare you?\n"
+
+
+def test_a_line_that_is_typed_behind_a_draft_while_the_program_starts_waits(terminal, tmp_path):
+    (tmp_path / "state/drafts").mkdir(parents=True)
+    (tmp_path / "state/drafts/new.txt").write_text("half a thought, ")
+    t = terminal({"answer": "Well."})
+    t.send("how are you?\r")
+    t.until("half a thought, how are you?")
+    t.until("ready")
+    t.read(0.5)
+    assert "Well." not in t.text
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_the_chat_properly_and_keeps_the_answer(terminal, tmp_path, number):
     t = terminal(SLOW)

@@ -59,6 +59,16 @@ def test_progress_sees_every_finding(monkeypatch):
     assert tuple(seen) == report.findings
 
 
+def test_a_family_is_named_before_its_kernels_are_compiled(monkeypatch):
+    told = []
+    family = dataclasses.replace(SMALL, compile=lambda: told.append("compiled"))
+    monkeypatch.setattr("engine.check.run.load_families", lambda names: (family,))
+    monkeypatch.setattr("engine.check.run.run_ahead", lambda *_: None)
+    monkeypatch.setattr("engine.check.run.PROOFS", {"cuda": {}})
+    run_checks(["norm"], "cuda", begin=told.append)
+    assert told == [family.name, "compiled"]
+
+
 def test_an_unknown_family_is_refused():
     with pytest.raises(ValueError, match="no kernel family nrom; there is"):
         run_checks(["nrom"], "cpu")
@@ -130,11 +140,14 @@ def test_the_table_counts_by_function_and_spells_out_faults():
         Finding("norm", "cuda", "rms_norm T=1", "rows stand alone", None),
         Finding("norm", "cuda", "rms_norm T=2", "rows stand alone", "row 1 differs"),
         Finding("norm", "cuda", "no tile changes a bit", "law", None),
+        Finding("sample", "cuda", "whole_top_p_penalised T=1", "rows stand alone", None),
     )
     lines = render(Report(findings)).splitlines()
     assert lines[1].split() == ["norm", "rms_norm", "cuda", "2", "1"]
     assert lines[2].split() == ["norm", "laws", "cuda", "1", "0"]
-    assert lines[3:] == [
+    assert lines[3].split() == ["sample", "whole_top_p_penalised", "cuda", "1", "0"]
+    assert len({len(line) for line in lines[:4]}) == 1
+    assert lines[4:] == [
         "RED norm (cuda) rms_norm T=2: rows stand alone",
         "    row 1 differs",
         "RED",

@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -194,6 +195,17 @@ def test_a_load_can_be_stopped(tmp_path):
 def test_a_folder_that_is_named_is_opened_whoever_drafts(tmp_path):
     folder = write_dflash(tmp_path / "drafter")
     found = find_dflash(DraftSettings(dflash_dir=folder), SHAPE_DEMO)
+    assert found is not None
+    assert found.folder == folder
+
+
+def test_a_repository_of_the_cache_is_named_as_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    named = DraftSettings(dflash_dir=Path("me/drafter"))
+    with pytest.raises(CheckpointError, match="hf download me/drafter"):
+        find_dflash(named, SHAPE_DEMO)
+    folder = write_dflash(tmp_path / "models--me--drafter/snapshots/1")
+    found = find_dflash(named, SHAPE_DEMO)
     assert found is not None
     assert found.folder == folder
 

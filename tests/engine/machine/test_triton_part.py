@@ -1,6 +1,7 @@
 """A machine that lacks what Triton compiles itself with is told what to install."""
 
 import subprocess
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -25,14 +26,23 @@ class Driver:
 @pytest.fixture
 def triton(monkeypatch):
     """Triton on this machine: ``triton(problem, has compiler, has headers)``."""
+    asked = []
+
+    def ask(command, **options):
+        asked.append((command, options))
+        return SimpleNamespace(returncode=int(ask.problem is not None))
 
     def set_up(problem, *, compiler=True, include="/usr/include/python3.12"):
+        ask.problem = problem
+        monkeypatch.setattr(triton_part.subprocess, "run", ask)
         module = SimpleNamespace(driver=SimpleNamespace(active=Driver(problem)))
         monkeypatch.setattr(triton_part, "import_module", lambda name: module)
         found = "/usr/bin/gcc" if compiler else None
         monkeypatch.setattr(triton_part.shutil, "which", lambda name: found)
         monkeypatch.setattr(triton_part.sysconfig, "get_config_var", lambda name: include)
         what_triton_lacks.cache_clear()
+        asked.clear()
+        return asked
 
     yield set_up
     what_triton_lacks.cache_clear()
@@ -56,6 +66,19 @@ def test_a_missing_compiler_and_missing_headers_are_named_with_their_packages(tr
     lack = what_triton_lacks()
     assert "C compiler and" not in lack.sentence
     assert "gcc" not in lack.mend
+
+
+def test_where_something_is_missing_no_compiler_speaks_on_the_screen(triton, tmp_path, monkeypatch):
+    asked = triton(GCC_FAILED, include=str(tmp_path))
+    never = partial(pytest.fail, "Triton was asked in this process")
+    monkeypatch.setattr(triton_part, "import_module", lambda _: never())
+    assert what_triton_lacks() is not None
+    ((_, options),) = asked
+    assert options["capture_output"]
+
+
+def test_the_process_that_asks_triton_says_how_it_ended():
+    assert not triton_part._does_without()  # no GPU answers in it
 
 
 @pytest.mark.parametrize("problem", [GCC_FAILED, AssertionError("libcuda.so cannot found!\nmore")])

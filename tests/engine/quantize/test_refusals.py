@@ -3,6 +3,7 @@
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -37,6 +38,16 @@ def refused(kind: type[EngineError], source, out, options=NEAREST) -> str:
 def test_a_random_model_is_quantised_without_a_tokenizer(source, tmp_path):
     make(source, tmp_path / "out", "nearest", None, 1)
     assert (tmp_path / "out" / "config.json").is_file()
+
+
+def test_a_source_in_the_hugging_face_cache(source, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.chdir(tmp_path)
+    named = Path("me/mine")
+    assert "hf download me/mine" in refused(CheckpointError, named, tmp_path / "out")
+    snapshot = tmp_path / "hub/models--me--mine/snapshots/abc"
+    shutil.copytree(source, snapshot)
+    assert prepare(named, tmp_path / "out", NEAREST).checkpoint.folder == snapshot
 
 
 def test_a_method_that_does_not_exist(source, tmp_path):

@@ -54,6 +54,13 @@ def test_loading_shows_file_bytes_rate_and_what_is_left():
         assert figure in text, figure
 
 
+def test_nobody_says_how_long_it_takes_behind_the_last_byte():
+    step = LoadProgressed("rounds are captured, 3 of 36", 28_900_000_000, 28_900_000_000, 2.1)
+    text = shown(Reading("loading", loading=step))
+    assert "rounds are captured, 3 of 36" in text
+    assert "left" not in text
+
+
 @pytest.mark.parametrize("held", [0, 3300, 4000])
 def test_a_full_context_is_a_word_and_not_a_colour(held):
     rates = TurnRates(prompt=PromptProgressed(held, held, 0, 0.0))
