@@ -65,8 +65,8 @@ def _anywhere() -> Iterator[Case]:
     for coded in (False, True):
         for start in (0, 1, 63, 70):
             yield verify_case(4, start, heads=6, groups=1, coded=coded, cuda_only=False)
-        for tree in (1, 2):
-            yield verify_case(6, 50, heads=8, groups=2, tree=tree, coded=coded, cuda_only=False)
+        for tree, start in ((1, 46), (2, 62)):  # own rows that begin an instruction, and a tile
+            yield verify_case(6, start, heads=8, groups=2, tree=tree, coded=coded, cuda_only=False)
         for values in domain.HOSTILE:
             yield verify_case(3, 40, heads=6, groups=1, values=values, coded=coded, cuda_only=False)
         for rows in (1, 4, 9, 20):

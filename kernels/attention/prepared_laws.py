@@ -1,7 +1,8 @@
 """State the law between preparation and verify: a verify sees the keys that were just written.
 
 With overlap it begins before the preparation has ended, and reads what is committed beside the
-rows' own slots while those still hold what was there before.
+rows' own slots while those still hold what was there before. The preparation has to wait for a
+kernel that lingers, so it is always so.
 """
 
 import torch
@@ -14,6 +15,7 @@ from kernels.attention.verify_problems import plan_of
 from kernels.common.capture import capture
 from kernels.common.case import Tensors
 from kernels.common.compare import different_bits
+from kernels.common.linger import linger
 from kernels.common.tree import StagedTree
 
 ROUNDS = (
@@ -45,6 +47,8 @@ def _prepared_differs(device: str, *, coded: bool) -> str | None:
             out: torch.Tensor = out,
             tables: StagedTree = tables,
         ) -> None:
+            if overlap:
+                linger()
             prepare(inputs, *store, query, overlap=overlap)
             attention_verify(
                 query, *store, gate, inputs["start"], tables.depths, tables.paths, out=out,

@@ -13,8 +13,9 @@ from kernels.common.operands import Operands, new_operands
 from kernels.common.round import MAX_ROWS
 from kernels.linear import middle_tile, skinny, truth
 from kernels.linear.ahead import Variant, compile_ahead
+from kernels.linear.drawn import drawn
 from kernels.linear.formats import STEP
-from kernels.linear.laws import ROWS, drawn
+from kernels.linear.laws import ROWS
 from kernels.linear.middle import middle_linear
 from kernels.linear.problems import (
     FORMATS,
@@ -196,7 +197,7 @@ def _middle_is_loose(device: str) -> str | None:
     """Compare default tiles of some row counts with fp64, and a few rows with all of them."""
     capability = measured_like(gpu.choices(device))
     for name, rows in MIDDLE_ROWS:
-        inputs, weight = drawn(name, rows, 1024, 5120, device)
+        inputs, weight = drawn(name, rows, 1024, 5120, device, as_stored=True)
         steps = padded_inputs(weight) // STEP
         tile = middle_tile.default(name, num_outputs(weight), steps, rows, capability)
         got, want = middle_linear(inputs["x"], weight), truth.truth_middle(inputs)

@@ -9,11 +9,11 @@ from torch.nn import functional
 from kernels.common import domain, exact_torch
 from kernels.common.case import Tensors
 from kernels.common.compare import Tolerance, beyond_tolerance, different_bits
-from kernels.common.domain import Domain
 from kernels.common.family import Law
 from kernels.common.operands import Operands
 from kernels.common.operands_law import wrong_operands
 from kernels.linear import model
+from kernels.linear.drawn import drawn
 from kernels.linear.expand import expand
 from kernels.linear.middle import middle_linear
 from kernels.linear.pack import E4M3, fuse, unpack_scales
@@ -22,9 +22,7 @@ from kernels.linear.problems import (
     FORMATS,
     FORMATS_OF_8_BITS_AT_MOST,
     pack,
-    product_case,
     silu_mul_case,
-    weight_of,
     weight_parts,
 )
 from kernels.linear.quantise import quantise_rows, quantise_steps
@@ -37,21 +35,6 @@ from kernels.linear.truth import half_steps, products, sums_in_any_order
 from kernels.linear.weight import Fp8BlockWeight, Nvfp4Weight, Weight, num_outputs
 
 ROWS = ("T", "N")
-
-
-def drawn(
-    name: str,
-    rows: int,
-    num_outputs: int,
-    num_inputs: int,
-    device: str,
-    values: Domain = domain.NORMAL,
-    seed: int = 1,
-) -> tuple[Tensors, Weight]:
-    """Draw the tensors of a product, and pack its weight for the device."""
-    case = product_case("skinny_linear", name, rows, num_outputs, num_inputs, values)
-    inputs = case.draw(seed, device)
-    return inputs, weight_of(inputs)
 
 
 def _group_differs(device: str) -> str | None:
@@ -254,7 +237,7 @@ def _model_disagrees(device: str) -> str | None:
     for name in FORMATS:
         for shape in shapes:
             for values in (domain.NORMAL, domain.WIDE_EXPONENTS, domain.TINY):
-                inputs, weight = drawn(name, 3, *shape, device, values)
+                inputs, weight = drawn(name, 3, *shape, device, values, as_stored=device == "cpu")
                 against = _kernel_against_model if device == "cuda" else _model_against_fp64
                 if fault := against(inputs, weight):
                     return f"{name} {shape} {values.name}: {fault}"

@@ -11,8 +11,9 @@ from kernels.common.operands import Operands
 from kernels.common.operands_law import wrong_operands
 from kernels.common.round import MAX_ROWS
 from kernels.linear.ahead import Variant, compile_ahead
+from kernels.linear.drawn import drawn
 from kernels.linear.launch_laws import hostile_rows, tiles_of, written
-from kernels.linear.laws import ROWS, drawn
+from kernels.linear.laws import ROWS
 from kernels.linear.skinny import skinny_linear
 from kernels.linear.skinny_launch import ADD_RESIDUAL, SILU_PAIR, STORE
 from kernels.linear.tile import SkinnyProblem, SkinnyTile, SkinnyTiles

@@ -5,9 +5,11 @@ source where there is no GPU.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from cuda.bindings import nvrtc as compiler
 
 from kernels.common import nvrtc
 
@@ -16,17 +18,55 @@ Fault = tuple[str, str, str, str | None]
 
 
 def planted(path: Path, old: str, new: str) -> str:
-    """Return the whole source with a fault in it."""
+    """Return the whole source with a fault in it.
+
+    A statement that is taken out leaves its semicolon: a loop or condition around it would take
+    what comes next for its body, which is another fault or no program at all.
+    """
     source = nvrtc.read_source(path)
     places = source.count(old)
     assert places == 1, f"{places} places to plant it in, expected one: {old}"
+    assert new or not old.rstrip().endswith(";"), f"a statement taken out leaves none: {old}"
     return source.replace(old, new)
 
 
-def can_be_planted(path: Path, fault: Fault) -> bool:
-    """Whether a fault changes the source; of the one that must not, whether it does not."""
+def can_be_planted(path: Path, fault: Fault, macros: Mapping[str, int]) -> bool:
+    """Whether a fault changes the source; of the one that must not, whether it does not.
+
+    Args:
+        path: of the source.
+        fault: what is planted.
+        macros: of one launch of the source.
+
+    Raises:
+        AssertionError: there is not one place for it, or what comes of it is no program.
+    """
     name, old, new, _ = fault
-    return (planted(path, old, new) == nvrtc.read_source(path)) == (name == "nothing changed")
+    source = planted(path, old, new)
+    refusal = refused(source, macros)
+    assert not refusal, f"{name}: {refusal}"
+    return (source == nvrtc.read_source(path)) == (name == "nothing changed")
+
+
+def refused(source: str, macros: Mapping[str, int]) -> str:
+    """Return what the compiler has against a source for sm_90a; nothing where it is a program.
+
+    No machine code is made, which would take a hundred times as long.
+    """
+    options = [
+        "--gpu-architecture=compute_90a", "--std=c++17", "--fdevice-syntax-only",
+        "--disable-warnings", f"--include-path={nvrtc._include_folder()}",
+        *(f"--define-macro={name}={value}" for name, value in macros.items()),
+    ]  # fmt: skip
+    _, program = compiler.nvrtcCreateProgram(source.encode(), b"planted.cu", 0, [], [])
+    told = [one.encode() for one in options]
+    (result,) = compiler.nvrtcCompileProgram(program, len(told), told)
+    _, size = compiler.nvrtcGetProgramLogSize(program)
+    log = bytes(size)
+    compiler.nvrtcGetProgramLog(program, log)
+    compiler.nvrtcDestroyProgram(program)
+    done = result == compiler.nvrtcResult.NVRTC_SUCCESS
+    return "" if done else log.decode().strip("\0\n ") or result.name
 
 
 def try_all(

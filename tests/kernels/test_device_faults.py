@@ -1,11 +1,14 @@
-"""A fault that is planted in device code is told as seen or as missed, and misses are counted."""
+"""A fault that is planted in device code is told as seen or as missed, and misses are counted.
+
+What is planted is a program, and the fault that it says it is.
+"""
 
 from pathlib import Path
 
 import pytest
 
 from kernels.common import nvrtc
-from tests.kernels.device_faults import planted, try_all
+from tests.kernels.device_faults import can_be_planted, planted, try_all
 
 FAULTS = [
     ("nothing changed", "x = 1;", "x = 1;", None),
@@ -43,3 +46,31 @@ def test_what_is_red_without_a_fault_is_a_miss(source):
 def test_a_fault_needs_one_place(source, text, places):
     with pytest.raises(AssertionError, match=f"{places} places to plant it in, expected one"):
         planted(source, text, "z = 2;")
+
+
+LOOP = """extern "C" __global__ void k(int* to) {
+  for (int i = 0; i < NUM; ++i) to[i] = 0;
+  int after = to[0];
+  to[1] = after;
+}
+"""
+
+
+@pytest.fixture
+def loop(tmp_path) -> Path:
+    path = tmp_path / "loop.cu"
+    path.write_text(LOOP)
+    return path
+
+
+def test_what_is_planted_is_a_program(loop):
+    assert can_be_planted(loop, ("no zeros", "to[i] = 0;", ";", "a law"), {"NUM": 2})
+    with pytest.raises(AssertionError, match='no name: .*identifier "nobody" is undefined'):
+        can_be_planted(loop, ("no name", "to[0]", "nobody", "a law"), {"NUM": 2})
+    with pytest.raises(AssertionError, match='no size: .*identifier "NUM" is undefined'):
+        can_be_planted(loop, ("no size", "to[0]", "to[2]", "a law"), {})
+
+
+def test_a_statement_that_is_taken_out_does_not_give_its_loop_the_next_one(loop):
+    with pytest.raises(AssertionError, match="a statement taken out leaves none"):
+        planted(loop, "to[i] = 0;", "")

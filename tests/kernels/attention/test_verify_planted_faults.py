@@ -6,11 +6,16 @@ import pytest
 import torch
 
 from kernels import attention
-from kernels.common import nvrtc
+from kernels.attention import combine_tile, verify_tile
 from tests.kernels import device_faults
 from tests.kernels.attention import verify_planted_script
 
 SCRIPT = Path(__file__).with_name("verify_planted_script.py")
+LAUNCHES = {
+    "verify": verify_tile.default(9, 6, 90, 1024).macros(6),
+    "verify_codes": verify_tile.default(9, 6, 90, 1024, 1).macros(6),
+    "combine": combine_tile.default(54, 1, 132).macros(2),
+}
 
 
 @pytest.mark.gpu
@@ -26,7 +31,8 @@ def test_planted_faults_turn_proofs_red(run_script):
 @pytest.mark.parametrize("fault", verify_planted_script.FAULTS, ids=lambda fault: fault[0])
 def test_a_fault_can_be_planted(fault):
     """The list stays true to the sources where there is no GPU to see the faults."""
-    _, kernel, old, new, wanted = fault
+    name, kernel, old, new, wanted = fault
     source = Path(attention.__file__).with_name(f"{kernel}.cu")
-    assert device_faults.planted(source, old, new) != nvrtc.read_source(source)
+    macros = {**LAUNCHES[kernel], "OVERLAP": 1}
+    assert device_faults.can_be_planted(source, (name, old, new, wanted), macros)
     assert wanted in verify_planted_script.checks()

@@ -95,4 +95,4 @@ def test_a_planted_fault_turns_its_proof_red(red, name: str, proof: str | None):
 @pytest.mark.parametrize("fault", conv_device_faults.FAULTS, ids=lambda fault: fault[0])
 def test_a_fault_of_the_device_code_can_be_planted(fault):
     """On a GPU `conv_device_faults.py` shows that each is seen."""
-    assert device_faults.can_be_planted(rows_launch.SOURCE, fault)
+    assert device_faults.can_be_planted(rows_launch.SOURCE, fault, {"INPUTS": 768})

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernels.common import nvrtc, proofs
+from kernels.common import proofs
 from kernels.common.family import Op
 from kernels.delta import prefill_launch, prefill_model
 from kernels.delta.prefill_cases import CASES
 from kernels.delta.prefill_laws import OUT_ERROR, STATE_ERROR, relative_length
 from kernels.delta.prefill_problems import ALIKE, NO_DECAY, REPEATED, WHOLE, prefill_case
+from kernels.delta.prefill_tile import BY_FOUR_WARPS, BY_ONE_WARP
 from kernels.delta.prefill_truth import truth_prefill
 from tests.kernels import device_faults
 from tests.kernels.delta import prefill_device_faults
@@ -94,16 +95,29 @@ def test_sums_of_g_are_those_of_a_chunk():
 
 
 DEVICE_FAULTS = [
-    *((prefill_launch.CHUNK_SOURCE, fault) for fault in prefill_device_faults.CHUNK_FAULTS),
-    *((prefill_launch.WALK_SOURCE, fault) for fault in prefill_device_faults.WALK_FAULTS),
-    *((prefill_launch.WGMMA_WALK_SOURCE, fault) for fault in prefill_device_faults.WGMMA_FAULTS),
+    (path, macros, fault)
+    for path, macros, faults in (
+        (
+            prefill_launch.CHUNK_SOURCE,
+            prefill_device_faults.CHUNK_MACROS,
+            prefill_device_faults.CHUNK_FAULTS,
+        ),
+        (prefill_launch.WALK_SOURCE, BY_ONE_WARP.macros(), prefill_device_faults.WALK_FAULTS),
+        (
+            prefill_launch.WGMMA_WALK_SOURCE,
+            BY_FOUR_WARPS.macros(),
+            prefill_device_faults.WGMMA_FAULTS,
+        ),
+    )
+    for fault in faults
 ]
 
 
 @pytest.mark.parametrize(
-    ("path", "fault"), DEVICE_FAULTS, ids=[f"{path.stem}: {one[0]}" for path, one in DEVICE_FAULTS]
+    ("path", "macros", "fault"),
+    DEVICE_FAULTS,
+    ids=[f"{path.stem}: {one[0]}" for path, _, one in DEVICE_FAULTS],
 )
-def test_a_fault_of_the_device_code_can_be_planted(path, fault):
+def test_a_fault_of_the_device_code_can_be_planted(path, macros, fault):
     """On a GPU the script shows that each is seen."""
-    assert nvrtc.read_source(path).count(fault[1]) == 1
-    assert device_faults.can_be_planted(path, fault)
+    assert device_faults.can_be_planted(path, fault, macros)

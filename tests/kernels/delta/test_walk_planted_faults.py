@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kernels.common import proofs
-from kernels.delta import fold, walk, walk_launch, walk_reference
+from kernels.delta import fold, team, tile, walk, walk_launch, walk_reference
 from kernels.delta.cases import FAMILY
 from kernels.delta.laws import LAWS
 from kernels.delta.problems import fold_case, walk_case
@@ -83,14 +83,16 @@ def test_a_planted_fault_turns_its_proof_red(monkeypatch, old, new, proof):
 
 
 DEVICE_FAULTS = [
-    *((walk_launch.SOURCE, fault) for fault in walk_device_faults.FAULTS),
-    *((walk_launch.TEAM_SOURCE, fault) for fault in team_device_faults.FAULTS),
+    *((walk_launch.SOURCE, tile, fault) for fault in walk_device_faults.FAULTS),
+    *((walk_launch.TEAM_SOURCE, team, fault) for fault in team_device_faults.FAULTS),
 ]
 
 
 @pytest.mark.parametrize(
-    ("path", "fault"), DEVICE_FAULTS, ids=[f"{path.stem}: {one[0]}" for path, one in DEVICE_FAULTS]
+    ("path", "launch", "fault"),
+    DEVICE_FAULTS,
+    ids=[f"{path.stem}: {one[0]}" for path, _, one in DEVICE_FAULTS],
 )
-def test_a_fault_of_the_device_code_can_be_planted(path, fault):
+def test_a_fault_of_the_device_code_can_be_planted(path, launch, fault):
     """On a GPU the two scripts show that each is seen."""
-    assert device_faults.can_be_planted(path, fault)
+    assert device_faults.can_be_planted(path, fault, launch.macros(128, 128, gated=True))

@@ -45,7 +45,7 @@ FAULTS: list[Fault] = [
     ("operands of the first rows for all", "(block * p.steps + step) * STEP_VECTORS",
      "(step) * STEP_VECTORS", SUMS),
     ("up by the multiplier of gate", "of_up = scales[8 + g]", "of_up = scales[g]", PAIRS),
-    ("outputs not turned", "two = transposed(two);", "", PAIRS),
+    ("outputs not turned", "two = transposed(two);", ";", PAIRS),
     ("scales of the first tile of a run for both", "+ (first + tile) % 2 * 2", "", PAIRS),
     ("half the slices of tiles that are left over", "tree_of_slices<SLICES>(left_sums",
      "tree_of_slices<SLICES / 2>(left_sums", PAIRS),

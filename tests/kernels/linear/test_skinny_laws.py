@@ -11,8 +11,8 @@ import torch
 from kernels.common import domain, exact_torch, proofs
 from kernels.linear import launch_laws, laws, model, skinny, streamed_laws, truth
 from kernels.linear.cases import FAMILY
+from kernels.linear.drawn import drawn
 from kernels.linear.launch_laws import LAUNCH_LAWS
-from kernels.linear.laws import drawn
 from kernels.linear.problems import FORMATS, product_case, weight_of
 from kernels.linear.reference import exact_values
 from kernels.linear.streamed_laws import STREAMED_LAWS

@@ -9,7 +9,8 @@ import torch
 from kernels.common import domain
 from kernels.common.compare import Tolerance, beyond_tolerance
 from kernels.linear import laws, model
-from kernels.linear.laws import _model_against_fp64, drawn
+from kernels.linear.drawn import drawn
+from kernels.linear.laws import _model_against_fp64
 from kernels.linear.problems import FORMATS
 from kernels.linear.tile import SLICES
 from kernels.linear.weight import Bf16Weight, E4m3RowWeight, Fp8BlockWeight, Nvfp4Weight
@@ -65,7 +66,7 @@ def test_a_slice_is_moved_where_fp16_ends(largest: float, exponent: int):
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("values", [domain.NORMAL, *domain.HOSTILE], ids=lambda one: one.name)
 def test_the_model_meets_fp64(name: str, values: domain.Domain):
-    inputs, weight = drawn(name, *SIZES, "cpu", values)
+    inputs, weight = drawn(name, *SIZES, "cpu", values, as_stored=True)
     assert _model_against_fp64(inputs, weight) is None
 
 
@@ -141,7 +142,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_red_against_fp64_and_against_the_model(monkeypatch, name, fault):
-    inputs, weight = drawn(name, *SIZES, "cpu")
+    inputs, weight = drawn(name, *SIZES, "cpu", as_stored=True)
     if fault == "wrong scale" and isinstance(weight, Bf16Weight):
         pytest.skip("has no scale")
     sound = model.skinny_sums(inputs["x"], weight)

@@ -8,11 +8,15 @@ from kernels.linear.tile import SkinnyProblem
 from kernels.linear.tile_choice import candidates
 from tests.kernels.device_faults import can_be_planted
 from tests.kernels.linear import streamed_device_faults as script
+from tests.kernels.linear.choices import choices
 
 
 @pytest.mark.parametrize("fault", script.FAULTS, ids=lambda fault: fault[0])
 def test_a_fault_of_the_device_code_can_be_planted(fault):
-    assert can_be_planted(skinny_launch.STREAMED_SOURCE, fault)
+    (N, Kp), (rows,) = script.PAIR_SIZES[0], script.ROWS
+    problem = SkinnyProblem(N, Kp, "nvfp4", rows, fault[3] == script.PAIRS)
+    tile = next(one for one in candidates(problem, (9, 0)) if one.is_streamed)
+    assert can_be_planted(skinny_launch.STREAMED_SOURCE, fault, choices(tile, problem))
 
 
 def test_all_that_a_fault_may_need_is_launched():

@@ -11,6 +11,7 @@ import pytest
 from kernels.delta import walk, walk_reference
 from kernels.mixer import launch
 from kernels.mixer.laws import LAWS
+from kernels.mixer.tile import macros
 from tests.kernels.device_faults import can_be_planted
 from tests.kernels.mixer import mixer_device_faults
 
@@ -37,4 +38,4 @@ def test_a_fault_of_the_plain_walk_turns_the_law_of_single_steps_red(monkeypatch
 
 @pytest.mark.parametrize("fault", mixer_device_faults.FAULTS, ids=lambda fault: fault[0])
 def test_a_fault_of_the_device_code_can_be_planted(fault):
-    assert can_be_planted(launch.SOURCE, fault)
+    assert can_be_planted(launch.SOURCE, fault, macros(5, 5120, gated=True))

@@ -43,7 +43,7 @@ FAULTS: list[Fault] = [
     ("inputs past the row", "load(x + at, at < WIDTH)", "load(x + at, true)", MODEL),
     ("the first block's share by all", "blockIdx.x % SPLITS * EIGHTS", "0 * EIGHTS", MODEL),
     ("the first row by all", "row = blockIdx.x / SPLITS", "row = 0", MODEL),
-    ("the sum not stored", "store(p.residual_out + row * p.residual_out_stride + input, own);", "",
+    ("the sum not stored", "store(p.residual_out + row * p.residual_out_stride + input, own);", ";",
      MODEL),
     ("x for the sum", "own = added(own, load(x + input, writes))", "own = load(x + input, writes)",
      MODEL),
@@ -63,19 +63,20 @@ def plant(source: str) -> None:
     @cache
     def load(width: int, device: int) -> CudaKernel:
         target = nvrtc.architecture(torch.cuda.get_device_capability(device))
-        return CudaKernel(nvrtc.compile_cubin(source, target, _choices(width)), "add_norm")
+        return CudaKernel(nvrtc.compile_cubin(source, target, choices(width)), "add_norm")
 
     rows_launch.load = load
 
 
-def _choices(width: int) -> dict[str, int]:
+def choices(width: int) -> dict[str, int]:
+    """Macros of a launch."""
     return {"WIDTH": width, "SPLITS": rows_launch.splits_of(width)}
 
 
 def compile_ahead(sources: list[str]) -> None:
     """Compile side by side what is launched."""
     target = nvrtc.architecture(torch.cuda.get_device_capability())
-    jobs = [(source, _choices(width)) for width in WIDTHS for source in sources]
+    jobs = [(source, choices(width)) for width in WIDTHS for source in sources]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda job: nvrtc.compile_cubin(job[0], target, job[1]), jobs))
 

@@ -59,4 +59,4 @@ def test_a_planted_fault_turns_its_proof_red(red, name: str, proof: str | None):
 @pytest.mark.parametrize("fault", norm_device_faults.FAULTS, ids=lambda fault: fault[0])
 def test_a_fault_of_the_device_code_can_be_planted(fault):
     """On a GPU `norm_device_faults.py` shows that each is seen."""
-    assert device_faults.can_be_planted(rows_launch.SOURCE, fault)
+    assert device_faults.can_be_planted(rows_launch.SOURCE, fault, norm_device_faults.choices(5120))
