@@ -54,13 +54,12 @@ class MtpRows:
         """Propose what follows ``token_id``, the token after the last row."""
         if self._last is None:
             return []
-        rows, next_ids = torch.cat((*self._waiting, self._last)), (*self._following, token_id)
+        rows, next_ids = (*self._waiting, self._last), (*self._following, token_id)
         length = self._state.length
         try:
             return self._mtp.draft(rows, next_ids, self._state, num_tokens)
-        finally:
-            if self._state.length > length:  # a chain that fails leaves what was read
-                self._forget_waiting()
+        finally:  # a chain that fails leaves what was read
+            self._have_read(self._state.length - length)
 
     def warm_up(self, row: torch.Tensor, contexts: Sequence[int]) -> None:
         """Let the head run once for each number of rows to catch up with, and each chain.
@@ -95,6 +94,14 @@ class MtpRows:
         if self._waiting:
             self._mtp.fill(torch.cat(self._waiting), list(self._following), self._state)
         self._forget_waiting()
+
+    def _have_read(self, num_rows: int) -> None:
+        """Let as many rows wait no more."""
+        if num_rows == len(self._following):
+            self._forget_waiting()
+        elif num_rows:
+            self._waiting = [torch.cat(self._waiting)[num_rows:]]
+            del self._following[:num_rows]
 
     def _forget_waiting(self) -> None:
         self._waiting.clear()

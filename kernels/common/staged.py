@@ -1,4 +1,4 @@
-"""Bring small tables of numbers to the device at one address, without waiting for the device."""
+"""Bring small tables of numbers to the device, without waiting for it, and from it to the host."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -41,3 +41,23 @@ class StagedTable:
         self.values.copy_(self._page, non_blocking=True)
         if self._has_left is not None:
             self._has_left.record()
+
+
+class FetchedTable:
+    """A pinned page of the host that int32 numbers of a device are copied to."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self._page, self._numbers = pinned(size, device)
+        self._is_there = torch.cuda.Event() if device.type == "cuda" else None
+
+    def fetch(self, values: torch.Tensor) -> None:
+        """Let numbers, int32 [size], be copied here when the stream comes to it."""
+        self._page.copy_(values, non_blocking=True)
+        if self._is_there is not None:
+            self._is_there.record()
+
+    def wait(self) -> list[int]:
+        """Wait for the copy alone, other threads running meanwhile, and read it."""
+        if self._is_there is not None:
+            self._is_there.synchronize()
+        return self._numbers.tolist()

@@ -177,7 +177,7 @@ def test_keys_of_the_draft_head_stay_where_captured_graphs_read_them(model):
     assert memory.mtp._state.addresses == places
 
 
-@pytest.mark.parametrize("num_unread", [0, 1, 5, 32, 33, 70])
+@pytest.mark.parametrize("num_unread", [0, 1, 5, 7, 8, 32, 33, 70])
 def test_a_draft_reads_what_is_unread_first(model, num_unread):
     mtp, hidden = model.mtp, model.prefill(PROMPT, model.new_state(1024))
     rows = hidden.repeat(100 // len(hidden) + 1, 1)[: num_unread + 1]
@@ -185,8 +185,8 @@ def test_a_draft_reads_what_is_unread_first(model, num_unread):
     apart, at_once = mtp.new_state(1024), mtp.new_state(1024)
     for row, token_id in enumerate(ids):
         mtp.fill(rows[row : row + 1], [token_id], apart)
-    wanted = mtp.draft(rows[-1:], [5], apart, 3)
-    assert mtp.draft(rows, [*ids, 5], at_once, 3) == wanted
+    wanted = mtp.draft([rows[-1:]], [5], apart, 3)
+    assert mtp.draft([rows[:-1], rows[-1:]], [*ids, 5], at_once, 3) == wanted
     assert at_once.length == apart.length == num_unread
     for kept in ("keys", "values"):
         one, other = (getattr(state.kv, kept)[:, :, :num_unread] for state in (at_once, apart))
@@ -230,11 +230,11 @@ def test_a_refused_capture_of_proposals_is_told_with_the_next_round(model, monke
     mtp = model.mtp
     hidden = model.prefill(PROMPT, model.new_state(1024))
     rows = mtp.new_state(1024)
-    wanted = mtp.draft(hidden[-1:], [5], rows, 3)
+    wanted = mtp.draft([hidden[-1:]], [5], rows, 3)
     monkeypatch.setattr(mtp._graphs, "_captures", True)
     monkeypatch.setattr(mtp._graphs, "_graphs", {})
     monkeypatch.setattr(mtp._graphs, "_capture", refuse)
-    assert mtp.draft(hidden[-1:], [5], rows, 3) == wanted
+    assert mtp.draft([hidden[-1:]], [5], rows, 3) == wanted
     answer = Answer(model, RowsVerifier(model), SAMPLINGS["greedy"])
     answer.round(Draft.chain(()))
     assert "refused to capture a call of the MTP head" in answer.rounds[0].notice
