@@ -14,6 +14,10 @@ from kernels.common.round import MAX_ROWS
 MAX_MTP_TOKENS = 7
 """Most proposals a round: the head was trained for the next token, and guesses worse and worse."""
 
+MAX_PIECES = 32
+"""Pieces that waiting rows are held in: a row may be all that is wanted of the round that it is of,
+whose rows stay with it, until pieces are joined."""
+
 
 class MtpRows:
     """The head's keys and values for the conversation, kept up with the target's rows.
@@ -44,7 +48,9 @@ class MtpRows:
         if self._last is not None:
             self._waiting.append(self._last)
         if len(hidden) > 1:
-            self._waiting.append(_owned(hidden[:-1]))
+            self._waiting.append(hidden[:-1])
+        if len(self._waiting) > MAX_PIECES:
+            self._waiting = [torch.cat(self._waiting)]
         self._following += token_ids[self._last is None :]
         self._last = hidden[-1:]
         if len(self._following) >= MAX_WAITING_ROWS:
@@ -106,11 +112,6 @@ class MtpRows:
     def _forget_waiting(self) -> None:
         self._waiting.clear()
         self._following.clear()
-
-
-def _owned(rows: torch.Tensor) -> torch.Tensor:
-    """The rows without the larger tensor that they are a part of, which would stay with them."""
-    return rows.clone() if rows.untyped_storage().nbytes() > 2 * rows.nbytes else rows
 
 
 class MtpDrafter(Drafter):

@@ -87,7 +87,7 @@ class KernelMtp(Mtp):
     @torch.inference_mode()
     def fill(self, hidden: torch.Tensor, next_ids: Sequence[int], state: DraftState) -> None:
         """Append committed rows; see ``Mtp.fill``."""
-        expect_as_many(len(hidden), next_ids)
+        expect_as_many(hidden.shape[0], next_ids)
         state.kv.expect_room(state.length + len(next_ids))
         for first in range(0, len(next_ids), MAX_ROWS):
             piece = slice(first, first + MAX_ROWS)
@@ -111,7 +111,7 @@ class KernelMtp(Mtp):
         All is brought to the device before anything is launched: it waits for the host once.
         """
         *unread, last = rows
-        expect_as_many(sum(map(len, rows)), next_ids)
+        expect_as_many(sum([one.shape[0] for one in rows]), next_ids)
         *following, token_id = next_ids
         state.kv.expect_room(state.length + len(following) + num_tokens)
         more = len(following) - READ_ROWS
@@ -146,7 +146,7 @@ class KernelMtp(Mtp):
         *,
         lasts: bool = False,
     ) -> None:
-        self._rope.angles(0, state.kv.max_tokens)
+        self._rope.reserve(state.kv.max_tokens)
         self._graphs.serve((*state.addresses, self._rope.address))
         self._graphs.run(key, launch, "a call of the MTP head", lasts=lasts)
 
@@ -159,7 +159,8 @@ class KernelMtp(Mtp):
         """Write keys and values of rows; nothing else of them is needed."""
         rows = slice(1, 1 + num_rows)
         normed = self._normed(self._input(self._rows[rows], self._ids[rows]))
-        self._store(*self._keys(normed), state)
+        key, value = self._keys(normed)
+        self._store(key, value, state)
 
     def _propose(self, num_tokens: int, max_context: int, state: DraftState) -> None:
         """Chain proposals, each from the row and the token that the one before left."""

@@ -97,7 +97,7 @@ class Mtp:
         Raises:
             ValueError: there are more hidden states than tokens, or fewer.
         """
-        expect_as_many(len(hidden), next_ids)
+        expect_as_many(hidden.shape[0], next_ids)
         if not next_ids:
             return
         ids = torch.tensor(next_ids, device=self._embedding.device)

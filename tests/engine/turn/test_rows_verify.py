@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from engine.draft.draft import Draft
+from engine.draft.mtp import MtpRows
 from engine.model.config import SHAPE_DEMO, hybrid_layers
 from engine.model.footprint import kv_scale_bytes, record_bytes, state_bytes, tail_bytes
 from engine.model.kv_scales import calibrate
@@ -182,7 +183,8 @@ def test_a_draft_reads_what_is_unread_first(model, num_unread):
     mtp, hidden = model.mtp, model.prefill(PROMPT, model.new_state(1024))
     rows = hidden.repeat(100 // len(hidden) + 1, 1)[: num_unread + 1]
     ids = [(7 * row) % 150 for row in range(num_unread)]
-    apart, at_once = mtp.new_state(1024), mtp.new_state(1024)
+    # as many positions as the chain comes to: rows that mean nothing are launched beyond the last
+    apart, at_once = mtp.new_state(1024), mtp.new_state(num_unread + 3)
     for row, token_id in enumerate(ids):
         mtp.fill(rows[row : row + 1], [token_id], apart)
     wanted = mtp.draft([rows[-1:]], [5], apart, 3)
@@ -191,6 +193,45 @@ def test_a_draft_reads_what_is_unread_first(model, num_unread):
     for kept in ("keys", "values"):
         one, other = (getattr(state.kv, kept)[:, :, :num_unread] for state in (at_once, apart))
         torch.testing.assert_close(one, other, rtol=2**-7, atol=2**-7)
+
+
+def test_rows_of_a_draft_before_mean_nothing_to_the_next(model):
+    mtp, hidden = model.mtp, model.prefill(PROMPT, model.new_state(1024))
+    clean, other = mtp.new_state(64), mtp.new_state(64)
+    rows = [hidden[:2], hidden[2:3]]
+    wanted = mtp.draft(rows, [5, 6, 7], clean, 3)
+    broken = hidden[:7] * torch.nan
+    mtp.draft([broken, hidden[:1]], [9] * 8, other, 1)
+    other.truncate(0)
+    assert mtp.draft(rows, [5, 6, 7], other, 3) == wanted
+    for one, same in ((clean.kv.keys, other.kv.keys), (clean.kv.values, other.kv.values)):
+        assert torch.equal(bits_of(one[:, :, :5]), bits_of(same[:, :, :5]))
+
+
+def test_a_chain_that_fails_leaves_the_rows_that_it_did_not_read(model, monkeypatch):
+    mtp, hidden = model.mtp, model.prefill(PROMPT, model.new_state(1024))
+
+    def read() -> MtpRows:
+        rows = MtpRows(mtp, 128)
+        rows.follow(range(12), hidden[:12])
+        return rows
+
+    right, rows, run = read(), read(), mtp._run
+    wanted = right.draft(5, 2)
+
+    def fail(state, key, *arguments, **options):
+        if key[0] == "draft":
+            raise RuntimeError("the device was lost")
+        run(state, key, *arguments, **options)
+
+    monkeypatch.setattr(mtp, "_run", fail)
+    with pytest.raises(RuntimeError):
+        rows.draft(5, 2)
+    monkeypatch.undo()
+    assert rows.draft(5, 2) == wanted
+    assert rows._state.length == right._state.length == 11
+    one, same = (each._state.kv.keys[:, :, :11] for each in (rows, right))
+    torch.testing.assert_close(one, same, rtol=2**-7, atol=2**-7)
 
 
 def test_a_restored_state_forgets_what_was_pending(model):
