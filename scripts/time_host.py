@@ -194,6 +194,9 @@ class ScriptedHead:
         """Count rows."""
         state.length += len(next_ids)
 
+    def expect(self, _rows: Sequence[torch.Tensor]) -> None:
+        """Prepare nothing."""
+
     def draft(
         self,
         _rows: Sequence[torch.Tensor],

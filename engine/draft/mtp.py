@@ -56,6 +56,15 @@ class MtpRows:
         if len(self._following) >= MAX_WAITING_ROWS:
             self._catch_up()
 
+    def expect(self, hidden: torch.Tensor) -> None:
+        """Prepare for a draft behind a round that is on its way.
+
+        Args:
+            hidden: bf16 [T, D], where it leaves the rows that `follow` takes, or more of them.
+        """
+        if self._last is not None:
+            self._mtp.expect((*self._waiting, self._last, hidden))
+
     def draft(self, token_id: int, num_tokens: int) -> list[int]:
         """Propose what follows ``token_id``, the token after the last row."""
         if self._last is None:

@@ -14,6 +14,7 @@ from engine.model.matrix import logits_of, operands_for, product, products
 from engine.model.mlp import feed_forward
 from engine.model.mtp import Mtp, expect_as_many
 from engine.model.norms import add_rms_norm, rms_norm
+from engine.model.placed_rows import PlacedRows
 from engine.model.rope import RopeTable
 from engine.model.weights import MtpWeights
 from kernels.attention.prep import attention_prep
@@ -39,10 +40,14 @@ class KernelMtp(Mtp):
     """The MTP head of a model whose layers run by kernels; see ``Mtp``.
 
     Rows and their tokens are copied to fixed places, so that a captured graph serves every call of
-    a size: to the first place the row that a chain begins with, behind it those to append. A chain
-    appends up to `READ_ROWS` beside its first step, where they cost no reading of weights. Where
-    they are fewer, others stand behind them, which mean nothing: their keys go to slots that no row
-    holds, and the chain's own take their place before anything reads them.
+    a size. A graph copies the tokens by itself, and the ids that it proposes: between what came of
+    a round and its launch the host writes a page of numbers. The rows come while a round is on its
+    way (`expect`), or with the call.
+
+    A chain appends up to `READ_ROWS` beside its first step, where they cost no reading of weights.
+    Where they are fewer, others stand behind them, which mean nothing: their keys go to slots that
+    no row holds, and the chain's own take their place before anything reads them.
+
     Proposals change speed only, so nothing here needs the bits of another row count.
 
     Args:
@@ -71,14 +76,17 @@ class KernelMtp(Mtp):
         self._id_map = head.id_map
         self._overlap = overlap
         self._graphs = graphs
+        # the row that a chain begins with; then those to append, and that row behind them
         self._rows = torch.zeros(
             (1 + MAX_ROWS, config.hidden_size), dtype=torch.bfloat16, device=device
         )
-        # where those to append begin, where each step of a chain stands, the rows' tokens
-        self._table = StagedTable(1 + MAX_STEPS + 1 + MAX_ROWS, device)
-        self._fill_start = self._table.values[:1]
-        self._starts = self._table.values[1 : 1 + MAX_STEPS]
-        self._ids = self._table.values[1 + MAX_STEPS :]
+        self._placed = PlacedRows(self._rows[1:])
+        # the first row's position, which row a chain begins with, where each of its steps stands,
+        # and the rows' tokens in their order
+        self._table = StagedTable(2 + MAX_STEPS + 1 + MAX_ROWS, device)
+        self._fill_start, self._last = self._table.values[:1], self._table.values[1:2]
+        self._starts = self._table.values[2 : 2 + MAX_STEPS]
+        self._ids = self._table.values[2 + MAX_STEPS :]
         self._proposed = torch.zeros(MAX_STEPS, dtype=torch.int32, device=device)
         self._fetched = FetchedTable(MAX_STEPS, device)
         self._scratch = HeadScratch(1, config.vocab_size, device)
@@ -90,13 +98,19 @@ class KernelMtp(Mtp):
         expect_as_many(hidden.shape[0], next_ids)
         state.kv.expect_room(state.length + len(next_ids))
         for first in range(0, len(next_ids), MAX_ROWS):
-            piece = slice(first, first + MAX_ROWS)
-            num_rows = len(next_ids[piece])
-            self._rows[1 : 1 + num_rows] = hidden[piece]
-            self._load((0, *next_ids[piece]), state.length)
-            launch = partial(self._fill, num_rows, state)
-            self._run(state, ("fill", num_rows), launch, lasts=True)
-            state.length += num_rows
+            ids = next_ids[first : first + MAX_ROWS]
+            self._placed.put((hidden[first : first + len(ids)],))
+            self._write((0, *ids), state.length)
+            self._run(state, ("fill", len(ids)), partial(self._fill, len(ids), state), lasts=True)
+            state.length += len(ids)
+
+    @torch.inference_mode()
+    def expect(self, rows: Sequence[torch.Tensor]) -> None:
+        """Bring rows to where a chain finds them; see ``Mtp.expect``."""
+        *before, last = rows
+        room = 1 + READ_ROWS - sum([one.shape[0] for one in before])
+        if room > 0:
+            self._placed.put((*before, last[:room]))
 
     @torch.inference_mode()
     def draft(
@@ -110,20 +124,20 @@ class KernelMtp(Mtp):
 
         All is brought to the device before anything is launched: it waits for the host once.
         """
-        *unread, last = rows
         expect_as_many(sum([one.shape[0] for one in rows]), next_ids)
         *following, token_id = next_ids
         state.kv.expect_room(state.length + len(following) + num_tokens)
         more = len(following) - READ_ROWS
         if more > 0:
-            hidden = torch.cat(unread)
+            hidden = torch.cat(tuple(rows))
             self.fill(hidden[:more], following[:more], state)
-            unread, following = [hidden[more:]], following[more:]
-        torch.cat((last, *unread), out=self._rows[: 1 + len(following)])
-        self._load((token_id, *following), state.length)
+            rows, following = (hidden[more:],), following[more:]
+        if not self._placed.begins_with(rows):
+            self._placed.put(rows)
+        self._write((token_id, *following), state.length)
         shape = (num_tokens, context_class(state.length + len(following) + num_tokens))
         self._run(state, ("draft", *shape), partial(self._propose, *shape, state))
-        self._fetched.fetch(self._proposed)
+        self._fetched.mark()
         state.length += len(following)
         return self._fetched.wait()[:num_tokens]
 
@@ -133,8 +147,8 @@ class KernelMtp(Mtp):
     ) -> None:
         """Propose once for a shape, and keep its graph; see ``Mtp.prepare``."""
         state.kv.expect_room(state.length + num_tokens)
-        self._rows[:1] = hidden
-        self._load((0,), state.length)
+        self._placed.put((hidden,))
+        self._write((0,), state.length)
         shape = (num_tokens, max_context)
         self._run(state, ("draft", *shape), partial(self._propose, *shape, state), lasts=True)
 
@@ -149,14 +163,16 @@ class KernelMtp(Mtp):
         self._rope.reserve(state.kv.max_tokens)
         self._graphs.serve((*state.addresses, self._rope.address))
         self._graphs.run(key, launch, "a call of the MTP head", lasts=lasts)
+        self._table.mark()
 
-    def _load(self, ids: Sequence[int], start: int) -> None:
-        """Bring tokens, of a chain's row and of those to append, and the place of each step."""
+    def _write(self, ids: Sequence[int], start: int) -> None:
+        """Write tokens, of a chain's row and of those to append, and the place of each step."""
         chain = start + len(ids) - 1
-        self._table.load((start, *range(chain, chain + MAX_STEPS), *ids))
+        self._table.write((start, len(ids), *range(chain, chain + MAX_STEPS), *ids))
 
     def _fill(self, num_rows: int, state: DraftState) -> None:
         """Write keys and values of rows; nothing else of them is needed."""
+        self._table.send()
         rows = slice(1, 1 + num_rows)
         normed = self._normed(self._input(self._rows[rows], self._ids[rows]))
         key, value = self._keys(normed)
@@ -164,6 +180,8 @@ class KernelMtp(Mtp):
 
     def _propose(self, num_tokens: int, max_context: int, state: DraftState) -> None:
         """Chain proposals, each from the row and the token that the one before left."""
+        self._table.send()
+        embed(self._last, self._rows, out=self._rows[:1])  # it stands behind those to append
         rows, ids = self._rows[: 1 + READ_ROWS], self._ids[: 1 + READ_ROWS]
         for step in range(num_tokens):
             start = self._starts[step : step + 1]
@@ -175,6 +193,7 @@ class KernelMtp(Mtp):
                 id_map=self._id_map, overlap=self._overlap,
             )  # fmt: skip
             rows, ids = row, token
+        self._fetched.copy(self._proposed)
 
     def _step(
         self, x: torch.Tensor, start: torch.Tensor, max_context: int, state: DraftState

@@ -108,6 +108,15 @@ class Mtp:
         store_keys(normed, self._weights.attention, self._config, angles, state.kv.layer(0))
         state.length += len(next_ids)
 
+    def expect(self, rows: Sequence[torch.Tensor]) -> None:
+        """Prepare for a draft that these rows, or a beginning of them, are for.
+
+        Args:
+            rows: bf16 [T, D] in pieces, as for `draft`; they may still be written by what the
+                device was asked for before. Who drafts with a beginning of them passes the same
+                places.
+        """
+
     @torch.inference_mode()
     def draft(
         self,

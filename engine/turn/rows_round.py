@@ -71,6 +71,11 @@ class RowsRound:
         self._rows = rows
 
     @property
+    def hidden(self) -> torch.Tensor:
+        """Where the rows after the final norm will stand that it accepts, others behind them."""
+        return self._rows.hidden
+
+    @property
     def is_taken_in(self) -> bool:
         """Whether the state counts its rows already."""
         return self._is_taken_in

@@ -33,12 +33,28 @@ class StagedTable:
         Raises:
             ValueError: there are more numbers than the table holds.
         """
-        if len(values) > len(self._page):
-            raise ValueError(f"load: {len(values)} numbers for a table of {len(self._page)}")
+        self.write(values)
+        self.send()
+        self.mark()
+
+    def write(self, values: Sequence[int]) -> None:
+        """Write numbers to the page that `send` sends, when the copy before has ended; see `load`.
+
+        Raises:
+            ValueError: there are more numbers than the table holds.
+        """
+        if len(values) > len(self._numbers):
+            raise ValueError(f"load: {len(values)} numbers for a table of {len(self._numbers)}")
         if self._has_left is not None:
             self._has_left.synchronize()
         self._numbers[: len(values)] = values
+
+    def send(self) -> None:
+        """Copy the page. A graph that was captured with it copies what is there when it runs."""
         self.values.copy_(self._page, non_blocking=True)
+
+    def mark(self) -> None:
+        """Let the next `write` wait for what was asked of the device before now."""
         if self._has_left is not None:
             self._has_left.record()
 
@@ -52,7 +68,15 @@ class FetchedTable:
 
     def fetch(self, values: torch.Tensor) -> None:
         """Let numbers, int32 [size], be copied here when the stream comes to it."""
+        self.copy(values)
+        self.mark()
+
+    def copy(self, values: torch.Tensor) -> None:
+        """Copy numbers, int32 [size]; a graph may be captured with it."""
         self._page.copy_(values, non_blocking=True)
+
+    def mark(self) -> None:
+        """Let `wait` wait for what was asked of the device before now."""
         if self._is_there is not None:
             self._is_there.record()
 

@@ -119,6 +119,9 @@ class FakeMtp:
             state.rows.append((*context, token_id))
             state.length += 1
 
+    def expect(self, rows) -> None:
+        assert all(len(one) for one in rows)
+
     def draft(self, rows, next_ids, state, num_tokens) -> list[int]:
         hidden = torch.cat(list(rows))
         assert len(rows[-1]) == 1
