@@ -103,6 +103,7 @@ class KernelMtp(Mtp):
             self._write((0, *ids), state.length)
             self._run(state, ("fill", len(ids)), partial(self._fill, len(ids), state), lasts=True)
             state.length += len(ids)
+        self._placed.forget()  # they may be a part of many
 
     @torch.inference_mode()
     def expect(self, rows: Sequence[torch.Tensor]) -> None:
@@ -131,7 +132,7 @@ class KernelMtp(Mtp):
         if more > 0:
             hidden = torch.cat(tuple(rows))
             self.fill(hidden[:more], following[:more], state)
-            rows, following = (hidden[more:],), following[more:]
+            rows, following = (hidden[more:].clone(),), following[more:]
         if not self._placed.begins_with(rows):
             self._placed.put(rows)
         self._write((token_id, *following), state.length)

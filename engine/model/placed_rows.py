@@ -17,8 +17,7 @@ class PlacedRows:
 
     def __init__(self, place: torch.Tensor) -> None:
         self._place = place
-        self._rows: tuple[torch.Tensor, ...] = ()
-        self._addresses: list[int] = []
+        self.forget()
 
     def put(self, rows: Sequence[torch.Tensor]) -> None:
         """Copy rows to the beginning, in the order of the current stream.
@@ -28,6 +27,11 @@ class PlacedRows:
         """
         self._rows, self._addresses = tuple(rows), _addresses_of(rows)
         torch.cat(self._rows, out=self._place[: len(self._addresses)])
+
+    def forget(self) -> None:
+        """Hold no row's tensor any more; none is known again."""
+        self._rows: tuple[torch.Tensor, ...] = ()
+        self._addresses: list[int] = []
 
     def begins_with(self, rows: Sequence[torch.Tensor]) -> bool:
         """Whether these rows stand at the beginning, whatever stands behind them."""

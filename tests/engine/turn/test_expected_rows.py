@@ -60,3 +60,15 @@ def test_rows_are_known_by_where_they_stand():
     placed.put((others[2:],))
     assert not placed.begins_with((one,))
     assert place[:, 0].tolist() == [2, 2, 2, 2]
+    placed.forget()
+    assert not placed.begins_with((others[2:],))
+
+
+def test_rows_that_were_read_are_not_kept(model):
+    mtp, hidden = model.mtp, torch.zeros((900, model.config.hidden_size), dtype=torch.bfloat16)
+    hidden = hidden.to(model.device)
+    state = mtp.new_state(1024)
+    mtp.fill(hidden[:800], range(800), state)
+    assert mtp._placed._rows == ()
+    mtp.draft((hidden[800:820], hidden[820:821]), range(21), state, 1)
+    assert sum(one.untyped_storage().nbytes() for one in mtp._placed._rows) <= 8 * hidden[0].nbytes
