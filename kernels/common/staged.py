@@ -44,7 +44,10 @@ class StagedTable:
             ValueError: there are more numbers than the table holds.
         """
         if len(values) > len(self._numbers):
-            raise ValueError(f"load: {len(values)} numbers for a table of {len(self._numbers)}")
+            raise ValueError(
+                f"a staged table of {len(self._numbers)} numbers was given {len(values)}; "
+                "pass no more than it was made for"
+            )
         if self._has_left is not None:
             self._has_left.synchronize()
         self._numbers[: len(values)] = values
