@@ -35,10 +35,10 @@ from engine.text.tokenizer import Tokenizer
 from engine.turn.device_choice import DeviceChoice, Way
 from engine.turn.local import LocalEngine
 from engine.turn.machine import Machine
-from engine.turn.rows_round import ResultPage
 from engine.turn.rows_verify import RowsVerifier
 from engine.turn.traffic import RowsTraffic
 from engine.types import EngineInfo, Request, Sampling, TurnEnded
+from kernels.common.staged import FetchedTable
 
 PROMPT_TOKENS = 1024
 GREEDY = Sampling(temperature=0.0)
@@ -133,9 +133,9 @@ class ScriptedDevice:
 
     def stand_in(self, model: KernelModel) -> None:
         """Take the place of a model's GPU, before a verifier is made of it."""
-        wait = ResultPage.wait
+        wait = FetchedTable.wait
 
-        def waited(page: ResultPage) -> list[int]:
+        def waited(page: FetchedTable) -> list[int]:
             self._num_asked -= 1
             self.meanwhile_us.append((time.perf_counter() - self._launched_s) * 1e6)
             self._known_s = time.perf_counter()
@@ -152,7 +152,7 @@ class ScriptedDevice:
             depths = inputs.tree.depths[: len(ids)].tolist()
             ids.copy_(torch.tensor([self.text[first + one] for one in depths]))
 
-        patch.object(ResultPage, "wait", waited).start()
+        patch.object(FetchedTable, "wait", waited).start()
         patch.object(DeviceChoice, "launch", choose).start()
         vars(model).update(
             new_graphs=lambda: self,
@@ -194,11 +194,18 @@ class ScriptedHead:
         """Count rows."""
         state.length += len(next_ids)
 
+    def expect(self, _rows: Sequence[torch.Tensor]) -> None:
+        """Prepare nothing."""
+
     def draft(
-        self, hidden: torch.Tensor, next_ids: Sequence[int], state: ScriptedRows, number: int
+        self,
+        _rows: Sequence[torch.Tensor],
+        next_ids: Sequence[int],
+        state: ScriptedRows,
+        number: int,
     ) -> list[int]:
         """Count the rows before the last and propose."""
-        self.fill(hidden[:-1], next_ids[:-1], state)
+        state.length += len(next_ids) - 1
         places = range(state.length + 2, state.length + 2 + number)
         return [self._text[at] if at % 3 else 0 for at in places]
 

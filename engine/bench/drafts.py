@@ -95,7 +95,9 @@ def time_drafts(
 
     def launch() -> None:
         draft = partial(_propose, memory, chosen[-1], num_steps)
-        rounds.launch(chosen[-1], draft, num_steps + 1)
+        hidden = rounds.launch(chosen[-1], draft, num_steps + 1)
+        if hidden is not None:
+            memory.expect(hidden)
 
     launch()
     while rounds.are_under_way:

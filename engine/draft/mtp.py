@@ -14,6 +14,10 @@ from kernels.common.round import MAX_ROWS
 MAX_MTP_TOKENS = 7
 """Most proposals a round: the head was trained for the next token, and guesses worse and worse."""
 
+MAX_PIECES = 32
+"""Pieces that waiting rows are held in: a row may be all that is wanted of the round that it is of,
+whose rows stay with it, until pieces are joined."""
+
 
 class MtpRows:
     """The head's keys and values for the conversation, kept up with the target's rows.
@@ -44,23 +48,33 @@ class MtpRows:
         if self._last is not None:
             self._waiting.append(self._last)
         if len(hidden) > 1:
-            self._waiting.append(_owned(hidden[:-1]))
+            self._waiting.append(hidden[:-1])
+        if len(self._waiting) > MAX_PIECES:
+            self._waiting = [torch.cat(self._waiting)]
         self._following += token_ids[self._last is None :]
         self._last = hidden[-1:]
         if len(self._following) >= MAX_WAITING_ROWS:
             self._catch_up()
 
+    def expect(self, hidden: torch.Tensor) -> None:
+        """Prepare for a draft behind a round that is on its way.
+
+        Args:
+            hidden: bf16 [T, D], where it leaves the rows that `follow` takes, or more of them.
+        """
+        if self._last is not None:
+            self._mtp.expect((*self._waiting, self._last, hidden))
+
     def draft(self, token_id: int, num_tokens: int) -> list[int]:
         """Propose what follows ``token_id``, the token after the last row."""
         if self._last is None:
             return []
-        rows, next_ids = torch.cat((*self._waiting, self._last)), (*self._following, token_id)
+        rows, next_ids = (*self._waiting, self._last), (*self._following, token_id)
         length = self._state.length
         try:
             return self._mtp.draft(rows, next_ids, self._state, num_tokens)
-        finally:
-            if self._state.length > length:  # a chain that fails leaves what was read
-                self._forget_waiting()
+        finally:  # a chain that fails leaves what was read
+            self._have_read(self._state.length - length)
 
     def warm_up(self, row: torch.Tensor, contexts: Sequence[int]) -> None:
         """Let the head run once for each number of rows to catch up with, and each chain.
@@ -96,14 +110,17 @@ class MtpRows:
             self._mtp.fill(torch.cat(self._waiting), list(self._following), self._state)
         self._forget_waiting()
 
+    def _have_read(self, num_rows: int) -> None:
+        """Let as many rows wait no more."""
+        if num_rows == len(self._following):
+            self._forget_waiting()
+        elif num_rows:
+            self._waiting = [torch.cat(self._waiting)[num_rows:]]
+            del self._following[:num_rows]
+
     def _forget_waiting(self) -> None:
         self._waiting.clear()
         self._following.clear()
-
-
-def _owned(rows: torch.Tensor) -> torch.Tensor:
-    """The rows without the larger tensor that they are a part of, which would stay with them."""
-    return rows.clone() if rows.untyped_storage().nbytes() > 2 * rows.nbytes else rows
 
 
 class MtpDrafter(Drafter):

@@ -48,16 +48,14 @@ def joined(
     return product(torch.cat((left, right), -1), weights.fc)
 
 
-def expect_as_many(hidden: torch.Tensor, next_ids: Sequence[int]) -> None:
+def expect_as_many(num_rows: int, next_ids: Sequence[int]) -> None:
     """Refuse rows for the head that do not each have the token behind them.
 
     Raises:
         ValueError: there are more hidden states than tokens, or fewer.
     """
-    if hidden.shape[0] != len(next_ids):
-        raise ValueError(
-            f"the MTP head has {hidden.shape[0]} hidden states and {len(next_ids)} tokens"
-        )
+    if num_rows != len(next_ids):
+        raise ValueError(f"the MTP head has {num_rows} hidden states and {len(next_ids)} tokens")
 
 
 class Mtp:
@@ -99,7 +97,7 @@ class Mtp:
         Raises:
             ValueError: there are more hidden states than tokens, or fewer.
         """
-        expect_as_many(hidden, next_ids)
+        expect_as_many(hidden.shape[0], next_ids)
         if not next_ids:
             return
         ids = torch.tensor(next_ids, device=self._embedding.device)
@@ -110,17 +108,30 @@ class Mtp:
         store_keys(normed, self._weights.attention, self._config, angles, state.kv.layer(0))
         state.length += len(next_ids)
 
+    def expect(self, rows: Sequence[torch.Tensor]) -> None:
+        """Prepare for a draft that these rows, or a beginning of them, are for.
+
+        Args:
+            rows: bf16 [T, D] in pieces, as for `draft`; they may still be written by what the
+                device was asked for before. Who drafts with a beginning of them passes the same
+                places.
+        """
+
     @torch.inference_mode()
     def draft(
-        self, hidden: torch.Tensor, next_ids: Sequence[int], state: DraftState, num_tokens: int
+        self,
+        rows: Sequence[torch.Tensor],
+        next_ids: Sequence[int],
+        state: DraftState,
+        num_tokens: int,
     ) -> list[int]:
         """Append committed rows but for the last, and propose what follows the last.
 
         Proposals are greedy, each from the one before.
 
         Args:
-            hidden: bf16 [T, D], the trunk's hidden states after its final norm, of the positions
-                from ``state.length`` on, T >= 1.
+            rows: bf16 [T, D] in pieces, the last of which is one row: the trunk's hidden states
+                after its final norm, of the positions from ``state.length`` on.
             next_ids: T tokens, each the one that follows its hidden state's position; the last is
                 the newest committed token.
             state: appended to, T - 1 rows.
@@ -132,9 +143,10 @@ class Mtp:
         Raises:
             ValueError: there are more hidden states than tokens, or fewer.
         """
-        self.fill(hidden[:-1], next_ids[:-1], state)
+        hidden, row = torch.cat(tuple(rows)), rows[-1]
+        self.fill(hidden[: -len(row)], next_ids[:-1], state)
         committed = state.length
-        row, token_id = hidden[-1:], next_ids[-1]
+        token_id = next_ids[-1]
         proposals: list[int] = []
         try:
             for _ in range(num_tokens):

@@ -41,14 +41,18 @@ class RopeTable:
         """Where the table lies, which growing changes."""
         return self._cos.data_ptr()
 
+    def reserve(self, end: int) -> None:
+        """Hold the positions before ``end``, which may move the table."""
+        if end > self._cos.shape[0]:
+            self._grow(max(end, self._cos.shape[0] + BLOCK_TOKENS))
+
     def angles(self, start: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Cosines and sines of positions [start, end).
 
         Returns:
             bf16 [end - start, R] twice, both halves of a row alike; computed in fp32, rounded once.
         """
-        if end > self._cos.shape[0]:
-            self._grow(max(end, self._cos.shape[0] + BLOCK_TOKENS))
+        self.reserve(end)
         return self._cos[start:end], self._sin[start:end]
 
     def _grow(self, num_positions: int) -> None:

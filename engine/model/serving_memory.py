@@ -161,9 +161,9 @@ def _draft_bytes(config: ModelConfig) -> int:
     """What a chain of proposals reads and writes at fixed addresses."""
     vocab = config.vocab_size
     rows = 2 * (MAX_ROWS + 1) * config.hidden_size
-    tables = 2 * 4 * (MAX_ROWS + 2 + MAX_STEPS + TREE_SIZE)
+    tables = 2 * 4 * (MAX_ROWS + 3 + MAX_STEPS + TREE_SIZE + MAX_STEPS)
     scratch = 8 * num_groups(vocab) + 4 * num_chunks(vocab)
-    return rows + tables + 4 * MAX_STEPS + scratch
+    return rows + tables + scratch
 
 
 def _row_bytes(config: ModelConfig) -> int:

@@ -107,6 +107,15 @@ class Memory:
             # a copy: the row is a view of its chunk, which would stay with it
             self._marks.add(Mark(self.state.snapshot(), self.last_hidden.clone()))
 
+    def expect(self, hidden: torch.Tensor) -> None:
+        """Prepare for a draft behind a round that is on its way.
+
+        Args:
+            hidden: bf16 [T, D], where it leaves the rows that `read` takes, or more of them.
+        """
+        if self.mtp is not None:
+            self.mtp.expect(hidden)
+
     def read(
         self,
         token_ids: Sequence[int],

@@ -62,17 +62,21 @@ class Rounds:
         """What the round verifies that `take` waits for."""
         return self._on_their_way[0].draft
 
-    def launch(self, token_id: int, propose: Callable[[], Draft], room: int) -> None:
+    def launch(self, token_id: int, propose: Callable[[], Draft], room: int) -> torch.Tensor | None:
         """Launch a round behind those that were taken in.
 
         Args:
             token_id: the newest committed token.
             propose: makes the draft, which is this round's time.
             room: tokens that the turn may still commit.
+
+        Returns:
+            Where its rows will stand; see ``engine.turn.verify.Launched``.
         """
         clock = self._clock.next() if self._clock is not None else clock_for(self._device)
         launched = self._verifier.launch(self._course, token_id, propose(), room, clock)
         self._on_their_way.append(launched)
+        return launched.hidden
 
     def launch_ahead(self) -> None:
         """Launch a plain round behind the newest one, where that needs nothing that it brings."""

@@ -11,29 +11,9 @@ from engine.model.taps import Taps
 from engine.turn.clock import PhaseClock
 from engine.turn.failures import LogitsError
 from engine.turn.verify import Commit, Course, Verified
-from kernels.common.staged import pinned
-from kernels.sample.accept import COMMITTED, PATH, RESULT_SIZE
+from kernels.common.staged import FetchedTable
+from kernels.sample.accept import COMMITTED, PATH
 from kernels.sample.accept_reference import BROKEN
-
-
-class ResultPage:
-    """What came of a round, in memory of the host that a GPU copies to."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._page, self._numbers = pinned(RESULT_SIZE, device)
-        self._is_there = torch.cuda.Event() if device.type == "cuda" else None
-
-    def fetch(self, result: torch.Tensor) -> None:
-        """Let it be copied here when it is there: int32 [80] of `kernels.sample.accept`."""
-        self._page.copy_(result, non_blocking=True)
-        if self._is_there is not None:
-            self._is_there.record()
-
-    def wait(self) -> list[int]:
-        """Wait for the copy, and read it."""
-        if self._is_there is not None:
-            self._is_there.synchronize()
-        return self._numbers.tolist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +65,15 @@ class RowsRound:
         self._is_taken_in = self._has_ended = False
         self._result: list[int] = []
 
-    def bring(self, page: ResultPage, rows: PathRows) -> None:
+    def bring(self, page: FetchedTable, rows: PathRows) -> None:
         """Hand over where what comes of the round will be: all of it is asked of the device."""
         self._page = page
         self._rows = rows
+
+    @property
+    def hidden(self) -> torch.Tensor:
+        """Where the rows after the final norm will stand that it accepts, others behind them."""
+        return self._rows.hidden
 
     @property
     def is_taken_in(self) -> bool:

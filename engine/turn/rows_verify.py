@@ -14,9 +14,10 @@ from engine.model.round_state import RoundState
 from engine.model.rows import RowsShape
 from engine.turn.clock import PhaseClock, clock_for
 from engine.turn.device_choice import DeviceChoice, Way
-from engine.turn.rows_round import PathRows, ResultPage, RowsRound
+from engine.turn.rows_round import PathRows, RowsRound
 from engine.turn.verify import Course, Launched
 from kernels.common.round import MAX_ROWS
+from kernels.common.staged import FetchedTable
 from kernels.sample.accept import COMMITTED, MAX_STOP_IDS, PATH, RESULT_SIZE, accept
 from kernels.sample.accept_reference import GOES_ON
 from kernels.sample.params import Method
@@ -70,7 +71,7 @@ class RowsVerifier:
         self._chosen = torch.empty(MAX_ROWS, dtype=torch.int32, device=device)
         self._result = torch.zeros(RESULT_SIZE, dtype=torch.int32, device=device)
         # one is read while the round behind writes the other
-        self._pages = cycle([ResultPage(device), ResultPage(device)])
+        self._pages = cycle([FetchedTable(RESULT_SIZE, device), FetchedTable(RESULT_SIZE, device)])
         self._choice = DeviceChoice(config.vocab_size, device)
         self._way = Way(Method("greedy"))
         self._course: Course | None = None

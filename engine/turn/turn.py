@@ -169,7 +169,9 @@ class Turn:
 
     def _launch(self, rounds: Rounds) -> None:
         try:
-            rounds.launch(self.token_ids[-1], self._propose, self._answer.room)
+            hidden = rounds.launch(self.token_ids[-1], self._propose, self._answer.room)
+            if hidden is not None and self._drafter.reads_rows:
+                self._memory.expect(hidden)
         except BaseException:
             # at once: the round before is told first, and whoever hears of it may leave there
             self._memory.spoil()

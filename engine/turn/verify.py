@@ -71,6 +71,11 @@ class Launched(Protocol):
     draft: Draft
     clock: PhaseClock
 
+    @property
+    def hidden(self) -> torch.Tensor | None:
+        """Where `Verified.hidden` will stand, bf16 [T, D], others behind; None if nobody knows."""
+        ...
+
     def wait(self, commit: Commit) -> Verified:
         """Wait for it, commit what it brought, and leave exactly the rows of that in the state."""
         ...
@@ -185,6 +190,7 @@ class Walk:
     token_id: int
     draft: Draft
     clock: PhaseClock
+    hidden: torch.Tensor | None = None
 
     def wait(self, commit: Commit) -> Verified:
         """Walk along the draft as far as it holds what the target chooses."""

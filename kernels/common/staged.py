@@ -1,4 +1,4 @@
-"""Bring small tables of numbers to the device at one address, without waiting for the device."""
+"""Bring small tables of numbers to the device, without waiting for it, and from it to the host."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -33,11 +33,58 @@ class StagedTable:
         Raises:
             ValueError: there are more numbers than the table holds.
         """
-        if len(values) > len(self._page):
-            raise ValueError(f"load: {len(values)} numbers for a table of {len(self._page)}")
+        self.write(values)
+        self.send()
+        self.mark()
+
+    def write(self, values: Sequence[int]) -> None:
+        """Write numbers to the page that `send` sends, when the copy before has ended; see `load`.
+
+        Raises:
+            ValueError: there are more numbers than the table holds.
+        """
+        if len(values) > len(self._numbers):
+            raise ValueError(
+                f"a staged table of {len(self._numbers)} numbers was given {len(values)}; "
+                "pass no more than it was made for"
+            )
         if self._has_left is not None:
             self._has_left.synchronize()
         self._numbers[: len(values)] = values
+
+    def send(self) -> None:
+        """Copy the page. A graph that was captured with it copies what is there when it runs."""
         self.values.copy_(self._page, non_blocking=True)
+
+    def mark(self) -> None:
+        """Let the next `write` wait for what was asked of the device before now."""
         if self._has_left is not None:
             self._has_left.record()
+
+
+class FetchedTable:
+    """A pinned page of the host that int32 numbers of a device are copied to."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self._page, self._numbers = pinned(size, device)
+        self._is_there = torch.cuda.Event() if device.type == "cuda" else None
+
+    def fetch(self, values: torch.Tensor) -> None:
+        """Let numbers, int32 [size], be copied here when the stream comes to it."""
+        self.copy(values)
+        self.mark()
+
+    def copy(self, values: torch.Tensor) -> None:
+        """Copy numbers, int32 [size]; a graph may be captured with it."""
+        self._page.copy_(values, non_blocking=True)
+
+    def mark(self) -> None:
+        """Let `wait` wait for what was asked of the device before now."""
+        if self._is_there is not None:
+            self._is_there.record()
+
+    def wait(self) -> list[int]:
+        """Wait for the copy alone, other threads running meanwhile, and read it."""
+        if self._is_there is not None:
+            self._is_there.synchronize()
+        return self._numbers.tolist()

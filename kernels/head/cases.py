@@ -26,7 +26,7 @@ from kernels.head.problems import (
     run_top,
     scratch_for,
 )
-from kernels.head.product_law import company_changes_ids
+from kernels.head.product_law import company_changes_ids, overlap_changes_ids
 from kernels.head.reference import argmax_reference
 from kernels.head.timed import timed
 from kernels.head.top import topk_rows
@@ -161,6 +161,7 @@ FAMILY = Family(
         Law("the best k are the start of a stable sort", _fewer_differ),
         Law("a row without a sound maximum has id -1", _broken_rows_win),
         Law("logits and ids of a row are the same in company", company_changes_ids, cuda_only=True),
+        Law("overlap with the product before changes no id", overlap_changes_ids, cuda_only=True),
         Law("a graph serves other logits", _graph_differs, cuda_only=True),
     ),
     timed=timed,

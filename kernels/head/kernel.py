@@ -2,11 +2,12 @@
 
 Grids are (chunks, T) and (T,). A row's chunks do not know how many rows there are, and a maximum
 of keys (`common/ordered_keys.py`) is the same in any order: a row's result depends on the row
-alone.
+alone. With OVERLAP a choice reads its map before it waits for the kernel before it.
 """
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.common.exact import exp, sum_rows
 from kernels.common.ordered_keys import (
@@ -44,16 +45,20 @@ def best_of_chunk_kernel(
     LOGPROB: constexpr,
     CHUNK: constexpr,
     PAIRS: constexpr,
+    OVERLAP: constexpr,
 ) -> None:
     """Find the largest key of a chunk, and the chunk's share of the sum of exponentials."""
     chunk, num_chunks = tl.program_id(0), tl.num_programs(0)
     row = tl.program_id(1).to(tl.int64)
     cols = chunk * CHUNK + tl.arange(0, CHUNK)
     inside = cols < num_logits
-    x = tl.load(logits_ptr + row * stride_row + cols, mask=inside, other=float("-inf"))
     ids = cols
     if HAS_MAP:
         ids = tl.load(map_ptr + cols, mask=inside, other=0)
+    if OVERLAP:
+        gdc_launch_dependents()
+        gdc_wait()
+    x = tl.load(logits_ptr + row * stride_row + cols, mask=inside, other=float("-inf"))
     allowed = inside & (ids < num_ids)
     if HAS_BANNED:
         allowed = allowed & ~_is_banned(ids, banned_ptr, tl.load(num_banned_ptr))
@@ -77,11 +82,15 @@ def best_of_row_kernel(
     LOGPROB: constexpr,
     LANES: constexpr,
     PAIRS: constexpr,
+    OVERLAP: constexpr,
 ) -> None:
     """Write the id of a row's largest key, -1 where it is not finite, and its log-probability."""
     row = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, LANES)
     inside = lanes < num_chunks
+    if OVERLAP:
+        gdc_launch_dependents()
+        gdc_wait()
     keys = tl.load(best_ptr + row * num_chunks + lanes, mask=inside, other=-1)
     best = tl.max(keys, 0)
     finite = is_finite(best)

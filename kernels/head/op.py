@@ -23,6 +23,7 @@ def argmax_rows(
     id_map: torch.Tensor | None = None,
     banned: torch.Tensor | None = None,
     num_banned: torch.Tensor | None = None,
+    overlap: bool = False,
 ) -> torch.Tensor:
     """Choose the token id of the largest logit of each row.
 
@@ -35,6 +36,10 @@ def argmax_rows(
             where column and id are one.
         banned: int32 [any], token ids that do not win either; needs `num_banned`.
         num_banned: int32 [1] on the device: how many of `banned` count.
+        overlap: start before the previous kernel of the stream has ended (programmatic dependent
+            launch). Changes no bit; every kernel of the stream must then wait as this one does.
+            The map is read before that kernel ends: it must be older than the graph, or than the
+            last kernel without overlap.
 
     Returns:
         `ids`: the lowest token id among equal logits, mapped ids included; +0 and -0 are equal. -1
@@ -51,8 +56,9 @@ def argmax_rows(
         Two launches on the current stream; safe in graph capture.
     """
     _choose(
-        "argmax_rows", logits, num_ids, ids, scratch, id_map, (banned, num_banned), logprobs=None
-    )
+        "argmax_rows", logits, num_ids, ids, scratch, id_map, (banned, num_banned), logprobs=None,
+        overlap=overlap,
+    )  # fmt: skip
     return ids
 
 
@@ -110,6 +116,8 @@ def _choose(
     id_map: torch.Tensor | None,
     bans: tuple[torch.Tensor | None, torch.Tensor | None],
     logprobs: torch.Tensor | None,
+    *,
+    overlap: bool = False,
 ) -> None:
     banned, num_banned = bans
     axes = Axes(function)
@@ -134,7 +142,7 @@ def _choose(
     if not interpreter.on_kernels(logits):
         _choose_by_reference(logits, num_ids, ids, id_map, (banned, num_banned), logprobs)
     elif axes["T"]:
-        _launch(logits, num_ids, ids, scratch, id_map, (banned, num_banned), logprobs)
+        _launch(logits, num_ids, ids, scratch, id_map, bans, logprobs, overlap=overlap)
 
 
 def _launch(
@@ -145,6 +153,8 @@ def _launch(
     id_map: torch.Tensor | None,
     bans: tuple[torch.Tensor | None, torch.Tensor | None],
     logprobs: torch.Tensor | None,
+    *,
+    overlap: bool,
 ) -> None:
     from kernels.head.kernel import best_of_chunk_kernel, best_of_row_kernel
 
@@ -156,12 +166,14 @@ def _launch(
         ids if num_banned is None else num_banned, scratch.keys, scratch.sums,
         logits.stride(0), num_logits, num_ids,
         HAS_MAP=id_map is not None, HAS_BANNED=banned is not None, LOGPROB=with_logprob,
-        CHUNK=CHUNK, PAIRS=CHUNK_PAIRS, **CHUNK_OPTIONS,
+        CHUNK=CHUNK, PAIRS=CHUNK_PAIRS, OVERLAP=overlap,
+        **CHUNK_OPTIONS | {"launch_pdl": overlap},
     )  # fmt: skip
     lanes = lanes_of(chunks)
     best_of_row_kernel[(num_rows,)](
         scratch.keys, scratch.sums, ids, scratch.sums if logprobs is None else logprobs, chunks,
-        LOGPROB=with_logprob, LANES=lanes, PAIRS=lanes.bit_length() - 1, **ROW_OPTIONS,
+        LOGPROB=with_logprob, LANES=lanes, PAIRS=lanes.bit_length() - 1, OVERLAP=overlap,
+        **ROW_OPTIONS | {"launch_pdl": overlap},
     )  # fmt: skip
 
 

@@ -1,10 +1,11 @@
-"""State the law between the head's product and its choices: a row's id is the same in company.
+"""State the laws between the head's product and its choices: company and overlap change no id.
 
 The one place of this family that knows another one: the product is the linear family's.
 """
 
 import torch
 
+from kernels.common.capture import capture
 from kernels.common.round import MAX_ROWS
 from kernels.head.op import argmax_rows
 from kernels.head.problems import POISON, scratch_for
@@ -23,6 +24,33 @@ def company_changes_ids(device: str) -> str | None:
         together = _chosen(inputs["x"][:count], weight)
         if together != alone[:count]:
             return f"{count} rows choose {together}, alone they choose {alone[:count]}"
+    return None
+
+
+def overlap_changes_ids(device: str) -> str | None:
+    """Choose for rows one after another, through one place for logits, launches overlapped."""
+    inputs, weight = drawn("e4m3_row", MAX_ROWS, NUM_OUTPUTS, 640, device)
+    rows = inputs["x"]
+    want = torch.tensor(_chosen(rows, weight), dtype=torch.int32, device=device)
+    id_map = torch.arange(NUM_OUTPUTS, dtype=torch.int32, device=device)
+    logits, ids = rows.new_empty((1, NUM_OUTPUTS), dtype=torch.float32), torch.empty_like(want)
+    scratch = scratch_for(logits)
+
+    def run() -> None:
+        for row in range(MAX_ROWS):
+            skinny_linear(rows[row : row + 1], weight, out=logits, overlap=True)
+            argmax_rows(
+                logits, NUM_OUTPUTS, ids=ids[row : row + 1], scratch=scratch, id_map=id_map,
+                overlap=True,
+            )  # fmt: skip
+
+    graph = capture([run])
+    for how, call in (("eager", run), ("in a graph", graph.replay)):
+        for _ in range(10):
+            ids.fill_(POISON)
+            call()
+            if not torch.equal(ids, want):
+                return f"{how}: rows choose {ids.tolist()}, one by one {want.tolist()}"
     return None
 
 

@@ -119,7 +119,12 @@ class FakeMtp:
             state.rows.append((*context, token_id))
             state.length += 1
 
-    def draft(self, hidden, next_ids, state, num_tokens) -> list[int]:
+    def expect(self, rows) -> None:
+        assert all(len(one) for one in rows)
+
+    def draft(self, rows, next_ids, state, num_tokens) -> list[int]:
+        hidden = torch.cat(list(rows))
+        assert len(rows[-1]) == 1
         self.fill(hidden[:-1], next_ids[:-1], state)
         context = (*self.model.context_of(hidden[-1]), next_ids[-1])
         assert state.length == len(context) - 2, "rows of the head are missing"

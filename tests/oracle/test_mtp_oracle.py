@@ -18,7 +18,7 @@ def test_the_head_proposes_what_transformers_layers_propose(made):
     state = model.mtp.new_state(len(ids))
     proposals = []
     for row in range(len(ids) - 1):
-        proposals += model.mtp.draft(hidden[row : row + 1], ids[row + 1 : row + 2], state, 1)
+        proposals += model.mtp.draft([hidden[row : row + 1]], ids[row + 1 : row + 2], state, 1)
         model.mtp.fill(hidden[row : row + 1], ids[row + 1 : row + 2], state)
     logits = oracle["draft"].float()
     best = logits.topk(2, -1).values

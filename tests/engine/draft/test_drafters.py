@@ -20,6 +20,7 @@ from engine.draft.ngrams import NgramIndex
 from engine.draft.scripted import ScriptedDrafter, replayed
 from engine.errors import RequestError
 from engine.types import DRAFT_SHAPES, DRAFTERS
+from kernels.common.round import MAX_ROWS
 from tests.fakes.model import FakeModel
 
 TRUTH = replayed([10, 11, 12, 13, 14])
@@ -156,6 +157,17 @@ def test_rows_that_nobody_asks_for_do_not_pile_up(monkeypatch):
         one.read(token_id)
         assert len(one.rows._following) < 4
     assert one.rows.draft(12, 1) == [sum(range(13))]
+
+
+@pytest.mark.parametrize("num_committed", [1, 2, 5])
+def test_waiting_rows_do_not_keep_the_rounds_that_they_are_of(num_committed):
+    rows = MtpRows(FakeModel(lambda _: 0, guess=lambda _: 0).mtp, 2000)
+    for _ in range(900 // num_committed):
+        of_a_round = torch.zeros((MAX_ROWS, 2), dtype=torch.bfloat16)
+        rows.follow((0,) * num_committed, of_a_round[:num_committed])
+    storages = {one.untyped_storage().data_ptr(): one.untyped_storage() for one in rows._waiting}
+    num_held = sum(one.nbytes() for one in storages.values()) // 4
+    assert num_held <= mtp.MAX_WAITING_ROWS + (mtp.MAX_PIECES + 1) * MAX_ROWS
 
 
 def test_there_is_nothing_to_propose_before_the_first_row():

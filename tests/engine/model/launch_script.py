@@ -62,7 +62,7 @@ def steps(model: KernelModel) -> dict[str, Callable[[], object]]:
 
     found: dict[str, Callable[[], object]] = {
         "a prompt": lambda: model.prefill(range(100), state),
-        "a draft": lambda: model.mtp.draft(hidden[:4], (1, 2, 3, 4), drafts, 3),
+        "a draft": lambda: model.mtp.draft((hidden[:3], hidden[3:4]), (1, 2, 3, 4), drafts, 3),
         "16 rows, drawn": lambda: run(ROUNDS["16 rows"], DRAWN),
     }
     return found | {name: lambda one=one: run(one, GREEDY) for name, one in ROUNDS.items()}

@@ -27,9 +27,10 @@ from tests.engine.model.launch_script import PROFILES, small_model, steps  # noq
 from tests.fakes.launching import pretend  # noqa: E402
 
 AT_ONCE = {
-    "add_norm", "add_rms_norm_kernel", "attention_prep_kernel", "combine", "conv_gates_kernel",
-    "conv_rows", "delta_walk", "delta_walk_team", "gated_rms_norm_kernel", "mixer_rows",
-    "rms_norm_kernel", "silu_mul_kernel", "verify", "verify_codes",
+    "add_norm", "add_rms_norm_kernel", "attention_prep_kernel", "best_of_chunk_kernel",
+    "best_of_row_kernel", "combine", "conv_gates_kernel", "conv_rows", "delta_walk",
+    "delta_walk_team", "embed_kernel", "gated_rms_norm_kernel", "mixer_rows", "rms_norm_kernel",
+    "silu_mul_kernel", "verify", "verify_codes",
 }  # fmt: skip
 """Kernels that let the next one start before they have waited themselves."""
 

@@ -109,12 +109,12 @@ def test_the_drafts_keys_are_the_same_filled_token_by_token_or_at_once(model):
     model.mtp.fill(hidden[:99], IDS[1:100], fresh)
     model.mtp.fill(hidden[:40], IDS[1:41], grown)
     for row in range(40, 99):
-        model.mtp.draft(hidden[row : row + 1], IDS[row + 1 : row + 2], grown, 3)
+        model.mtp.draft([hidden[row : row + 1]], IDS[row + 1 : row + 2], grown, 3)
         model.mtp.fill(hidden[row : row + 1], IDS[row + 1 : row + 2], grown)
     assert fresh.length == grown.length == 99
     for one, other in ((fresh.kv.keys, grown.kv.keys), (fresh.kv.values, grown.kv.values)):
         torch.testing.assert_close(one[:, :, :99], other[:, :, :99], rtol=2**-7, atol=2**-7)
-    drafts = [model.mtp.draft(hidden[99:100], [5], state, 4) for state in (fresh, grown)]
+    drafts = [model.mtp.draft([hidden[99:100]], [5], state, 4) for state in (fresh, grown)]
     assert drafts[0] == drafts[1]
 
 
@@ -123,11 +123,11 @@ def test_a_draft_leaves_its_state_as_it_was(model):
     state = model.mtp.new_state(64)
     model.mtp.fill(hidden[:19], IDS[1:20], state)
     before = state.kv.keys[:, :, :19].clone()
-    first = model.mtp.draft(hidden[19:], [3], state, 5)
+    first = model.mtp.draft([hidden[19:]], [3], state, 5)
     assert len(first) == 5
     assert state.length == 19
     assert torch.equal(state.kv.keys[:, :, :19], before)
-    assert model.mtp.draft(hidden[19:], [3], state, 3) == first[:3]
+    assert model.mtp.draft([hidden[19:]], [3], state, 3) == first[:3]
     state.truncate(7)
     assert state.length == 7
     with pytest.raises(ValueError, match="not within"):
@@ -138,8 +138,8 @@ def test_a_draft_appends_the_rows_before_its_last(model):
     hidden = model.prefill(IDS[:60], model.new_state(64))
     apart, at_once = model.mtp.new_state(64), model.mtp.new_state(64)
     model.mtp.fill(hidden[:59], IDS[1:60], apart)
-    wanted = model.mtp.draft(hidden[59:], [3], apart, 3)
-    assert model.mtp.draft(hidden, [*IDS[1:60], 3], at_once, 3) == wanted
+    wanted = model.mtp.draft([hidden[59:]], [3], apart, 3)
+    assert model.mtp.draft([hidden[:59], hidden[59:]], [*IDS[1:60], 3], at_once, 3) == wanted
     assert at_once.length == apart.length == 59
     torch.testing.assert_close(at_once.kv.keys[:, :, :59], apart.kv.keys[:, :, :59])
 
@@ -149,7 +149,7 @@ def test_fill_refuses_tokens_that_do_not_match_the_rows(model):
     with pytest.raises(ValueError, match="3 hidden states and 2 tokens"):
         model.mtp.fill(hidden, [1, 2], model.mtp.new_state(64))
     with pytest.raises(ValueError, match="hidden states and"):
-        model.mtp.draft(hidden, [1, 2], model.mtp.new_state(64), 3)
+        model.mtp.draft([hidden[:2], hidden[2:]], [1, 2], model.mtp.new_state(64), 3)
 
 
 @pytest.mark.timing

@@ -61,3 +61,13 @@ def test_delta_layers_of_a_round_go_by_the_kernels_of_their_rows(launched):
         for name in ("4 rows", "32 rows", "a bush of 16"):
             assert "mixer_rows" not in steps[name]
             assert steps[name][convolution] == steps[name][walk] == NUM_DELTA
+
+
+def test_a_draft_reads_what_is_unread_beside_its_first_step(launched):
+    _, found = launched
+    for steps in found.values():
+        draft = steps["a draft"]
+        gated = draft.get("silu_mul_kernel", 0)  # where gate and up do not end in one output
+        assert sum(draft.values()) - gated == 56
+        assert draft["attention_prep_kernel"] == 4  # once for the rows to append
+        assert draft["skinny"] == 3 * 7

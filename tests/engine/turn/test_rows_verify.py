@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from engine.draft.draft import Draft
+from engine.draft.mtp import MtpRows
 from engine.model.config import SHAPE_DEMO, hybrid_layers
 from engine.model.footprint import kv_scale_bytes, record_bytes, state_bytes, tail_bytes
 from engine.model.kv_scales import calibrate
@@ -177,20 +178,60 @@ def test_keys_of_the_draft_head_stay_where_captured_graphs_read_them(model):
     assert memory.mtp._state.addresses == places
 
 
-@pytest.mark.parametrize("num_unread", [0, 1, 5, 32, 33, 70])
+@pytest.mark.parametrize("num_unread", [0, 1, 5, 7, 8, 32, 33, 70])
 def test_a_draft_reads_what_is_unread_first(model, num_unread):
     mtp, hidden = model.mtp, model.prefill(PROMPT, model.new_state(1024))
     rows = hidden.repeat(100 // len(hidden) + 1, 1)[: num_unread + 1]
     ids = [(7 * row) % 150 for row in range(num_unread)]
-    apart, at_once = mtp.new_state(1024), mtp.new_state(1024)
+    # as many positions as the chain comes to: rows that mean nothing are launched beyond the last
+    apart, at_once = mtp.new_state(1024), mtp.new_state(num_unread + 3)
     for row, token_id in enumerate(ids):
         mtp.fill(rows[row : row + 1], [token_id], apart)
-    wanted = mtp.draft(rows[-1:], [5], apart, 3)
-    assert mtp.draft(rows, [*ids, 5], at_once, 3) == wanted
+    wanted = mtp.draft([rows[-1:]], [5], apart, 3)
+    assert mtp.draft([rows[:-1], rows[-1:]], [*ids, 5], at_once, 3) == wanted
     assert at_once.length == apart.length == num_unread
     for kept in ("keys", "values"):
         one, other = (getattr(state.kv, kept)[:, :, :num_unread] for state in (at_once, apart))
         torch.testing.assert_close(one, other, rtol=2**-7, atol=2**-7)
+
+
+def test_rows_of_a_draft_before_mean_nothing_to_the_next(model):
+    mtp, hidden = model.mtp, model.prefill(PROMPT, model.new_state(1024))
+    clean, other = mtp.new_state(64), mtp.new_state(64)
+    rows = [hidden[:2], hidden[2:3]]
+    wanted = mtp.draft(rows, [5, 6, 7], clean, 3)
+    broken = hidden[:7] * torch.nan
+    mtp.draft([broken, hidden[:1]], [9] * 8, other, 1)
+    other.truncate(0)
+    assert mtp.draft(rows, [5, 6, 7], other, 3) == wanted
+    for one, same in ((clean.kv.keys, other.kv.keys), (clean.kv.values, other.kv.values)):
+        assert torch.equal(bits_of(one[:, :, :5]), bits_of(same[:, :, :5]))
+
+
+def test_a_chain_that_fails_leaves_the_rows_that_it_did_not_read(model, monkeypatch):
+    mtp, hidden = model.mtp, model.prefill(PROMPT, model.new_state(1024))
+
+    def read() -> MtpRows:
+        rows = MtpRows(mtp, 128)
+        rows.follow(range(12), hidden[:12])
+        return rows
+
+    right, rows, run = read(), read(), mtp._run
+    wanted = right.draft(5, 2)
+
+    def fail(state, key, *arguments, **options):
+        if key[0] == "draft":
+            raise RuntimeError("the device was lost")
+        run(state, key, *arguments, **options)
+
+    monkeypatch.setattr(mtp, "_run", fail)
+    with pytest.raises(RuntimeError):
+        rows.draft(5, 2)
+    monkeypatch.undo()
+    assert rows.draft(5, 2) == wanted
+    assert rows._state.length == right._state.length == 11
+    one, same = (each._state.kv.keys[:, :, :11] for each in (rows, right))
+    torch.testing.assert_close(one, same, rtol=2**-7, atol=2**-7)
 
 
 def test_a_restored_state_forgets_what_was_pending(model):
@@ -230,11 +271,11 @@ def test_a_refused_capture_of_proposals_is_told_with_the_next_round(model, monke
     mtp = model.mtp
     hidden = model.prefill(PROMPT, model.new_state(1024))
     rows = mtp.new_state(1024)
-    wanted = mtp.draft(hidden[-1:], [5], rows, 3)
+    wanted = mtp.draft([hidden[-1:]], [5], rows, 3)
     monkeypatch.setattr(mtp._graphs, "_captures", True)
     monkeypatch.setattr(mtp._graphs, "_graphs", {})
     monkeypatch.setattr(mtp._graphs, "_capture", refuse)
-    assert mtp.draft(hidden[-1:], [5], rows, 3) == wanted
+    assert mtp.draft([hidden[-1:]], [5], rows, 3) == wanted
     answer = Answer(model, RowsVerifier(model), SAMPLINGS["greedy"])
     answer.round(Draft.chain(()))
     assert "refused to capture a call of the MTP head" in answer.rounds[0].notice

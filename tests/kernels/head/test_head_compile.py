@@ -16,11 +16,13 @@ POINTERS = {
 CHUNKED = {"CHUNK": CHUNK, "PAIRS": CHUNK_PAIRS}
 LAUNCHES = {
     "best of a chunk": (kernel.best_of_chunk_kernel, CHUNK_OPTIONS,
-                        CHUNKED | {"HAS_MAP": 0, "HAS_BANNED": 0, "LOGPROB": 0}),
+                        CHUNKED | {"HAS_MAP": 0, "HAS_BANNED": 0, "LOGPROB": 0, "OVERLAP": 0}),
     "with all options": (kernel.best_of_chunk_kernel, CHUNK_OPTIONS,
-                         CHUNKED | {"HAS_MAP": 1, "HAS_BANNED": 1, "LOGPROB": 1}),
+                         CHUNKED
+                         | {"HAS_MAP": 1, "HAS_BANNED": 1, "LOGPROB": 1, "OVERLAP": 1}),
     "best of a row": (kernel.best_of_row_kernel, ROW_OPTIONS,
-                      {"LOGPROB": 1, "LANES": CHUNKS, "PAIRS": CHUNKS.bit_length() - 1}),
+                      {"LOGPROB": 1, "LANES": CHUNKS, "PAIRS": CHUNKS.bit_length() - 1,
+                       "OVERLAP": 1}),
     "best of groups": (kernel.best_of_group_kernel, CHUNK_OPTIONS,
                        {"CHUNK": CHUNK, "GROUP": GROUP}),
     "best k of a row": (kernel.top_of_row_kernel, TOP_OPTIONS,
