@@ -85,7 +85,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) combine(const 
     let_successor_start();
     await_predecessor();
   }
-  // All loads that need no other's result go out together; what lies beyond the row is not used.
+  // All loads that need no other's result go out together, first those that all threads wait for; what lies
+  // beyond the row is not used.
+  const float* const tops = p.tops + blockIdx.x;
+  const float* const chunk_weights = p.weights + blockIdx.x;
+  float own_top = 0.0f, own_weight = 0.0f;  // of the chunk of this thread's number
+  if (threadIdx.x < p.chunks) {
+    own_top = tops[threadIdx.x * step];
+    own_weight = chunk_weights[threadIdx.x * step];
+  }
   const float* const mine = p.sums + blockIdx.x * static_cast<long long>(D) + quad * 4;
   float4 some[AHEAD][EACH];
   auto ask = [&](int from, int end) {
@@ -104,12 +112,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) combine(const 
     if (first == 0) gates[i] = gate[column_of(quad % 4, i)];
   float most = -CUDART_INF_F;
   const int reached = chunk_of(*p.start + p.depths[row]) + 1, count = min(reached, p.chunks);
-  for (int i = threadIdx.x; i < p.chunks; i += THREADS) {
-    const float top = p.tops[i * step + blockIdx.x];
-    scales[i] = top;
-    weights[i] = p.weights[i * step + blockIdx.x];
-    if (i < count) most = fmaxf(most, top);
-  }
+  auto keep = [&](int chunk, float top, float weight) {
+    scales[chunk] = top;
+    weights[chunk] = weight;
+    if (chunk < count) most = fmaxf(most, top);
+  };
+  if (threadIdx.x < p.chunks) keep(threadIdx.x, own_top, own_weight);
+#pragma unroll 1
+  for (int i = threadIdx.x + THREADS; i < p.chunks; i += THREADS) keep(i, tops[i * step], chunk_weights[i * step]);
 #pragma unroll
   for (int i = 16; i > 0; i /= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, i));
   if (threadIdx.x % 32 == 0) warp_tops[threadIdx.x / 32] = most;
