@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from cuda.bindings import nvrtc as compiler
-
 from kernels.common import nvrtc
+from tests.kernels.nvrtc_program import compiled
 
 Fault = tuple[str, str, str, str | None]
 """Name, what the source says, what it is made to say, a proof or law that must turn red."""
@@ -53,20 +52,9 @@ def refused(source: str, macros: Mapping[str, int]) -> str:
 
     No machine code is made, which would take a hundred times as long.
     """
-    options = [
-        "--gpu-architecture=compute_90a", "--std=c++17", "--fdevice-syntax-only",
-        "--disable-warnings", f"--include-path={nvrtc._include_folder()}",
-        *(f"--define-macro={name}={value}" for name, value in macros.items()),
-    ]  # fmt: skip
-    _, program = compiler.nvrtcCreateProgram(source.encode(), b"planted.cu", 0, [], [])
-    told = [one.encode() for one in options]
-    (result,) = compiler.nvrtcCompileProgram(program, len(told), told)
-    _, size = compiler.nvrtcGetProgramLogSize(program)
-    log = bytes(size)
-    compiler.nvrtcGetProgramLog(program, log)
-    compiler.nvrtcDestroyProgram(program)
-    done = result == compiler.nvrtcResult.NVRTC_SUCCESS
-    return "" if done else log.decode().strip("\0\n ") or result.name
+    options = ["--gpu-architecture=compute_90a", "--fdevice-syntax-only", "--disable-warnings"]
+    with compiled(source, options, macros) as (_, refusal):
+        return refusal
 
 
 def try_all(

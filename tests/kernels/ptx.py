@@ -4,11 +4,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+
+from cuda.bindings import nvrtc as compiler
 
 from kernels.common import nvrtc
+from tests.kernels.nvrtc_program import compiled
 
 Test = Callable[[str], bool]
 """Says of an instruction whether it is meant."""
@@ -28,14 +29,12 @@ def ptx_of(path: Path, target: str, macros: Mapping[str, int]) -> str:
         target: "sm_90a", "sm_121a" and so on.
         macros: names and values defined before the first line.
     """
-    bound = import_module("cuda.bindings.nvrtc")
-    source = nvrtc.read_source(path).encode()
-    options = [f"--gpu-architecture={target}", "-std=c++17", f"-I{nvrtc._include_folder()}"]
-    options += [f"-D{name}={value}" for name, value in macros.items()]
-    program = _checked(bound.nvrtcCreateProgram(source, b"kernel.cu", 0, [], []))
-    _checked(bound.nvrtcCompileProgram(program, len(options), [one.encode() for one in options]))
-    text = b" " * _checked(bound.nvrtcGetPTXSize(program))
-    _checked(bound.nvrtcGetPTX(program, text))
+    options = [f"--gpu-architecture={target}"]
+    with compiled(nvrtc.read_source(path), options, macros) as (program, refusal):
+        assert not refusal, refusal
+        _, size = compiler.nvrtcGetPTXSize(program)
+        text = bytes(size)
+        compiler.nvrtcGetPTX(program, text)
     return text.decode().rstrip("\0")
 
 
@@ -104,9 +103,3 @@ def _instructions(text: str) -> Iterator[str]:
             rest = rest[label.end() :]
         if line := " ".join(rest.strip("{} \n\t").split()):
             yield line
-
-
-def _checked(answer: tuple[Any, ...]) -> Any:
-    result, *rest = answer
-    assert result == 0, result
-    return rest[0] if rest else None

@@ -6,11 +6,12 @@ PYTHONPATH=. python tests/kernels/linear/operands_device_faults.py
 """
 
 import sys
+from functools import partial
 
-from kernels.common import nvrtc
 from kernels.linear import launch_laws, skinny_launch
 from kernels.linear.launch_laws import LAUNCH_LAWS
 from tests.kernels.device_faults import Fault, try_all
+from tests.kernels.linear.planting import plant
 
 LAW = next(law for law in LAUNCH_LAWS if "operands" in law.name)
 
@@ -29,16 +30,6 @@ FAULTS: list[Fault] = [
      "const int bytes = (end - begin - 1) * STEP_VECTORS * 16;", LAW.name),
 ]  # fmt: skip
 
-HEALTHY = nvrtc.read_source
-
-
-def plant(source: str) -> None:
-    """Have the next launches run another source."""
-    planted = {skinny_launch.SOURCE: source}
-    nvrtc.read_source = lambda path: planted.get(path) or HEALTHY(path)
-    skinny_launch._loaded.clear()
-    skinny_launch._plan.cache_clear()
-
 
 def broken(_wanted: str | None) -> list[str]:
     """The law's name where it is red."""
@@ -47,4 +38,6 @@ def broken(_wanted: str | None) -> list[str]:
 
 if __name__ == "__main__":
     launch_laws.OPERAND_INPUTS, launch_laws.OPERAND_ROWS = (NUM_INPUTS,), ROWS
-    sys.exit(try_all(FAULTS, skinny_launch.SOURCE, list, plant, broken))
+    sys.exit(
+        try_all(FAULTS, skinny_launch.SOURCE, list, partial(plant, skinny_launch.SOURCE), broken)
+    )

@@ -6,14 +6,15 @@ PYTHONPATH=. python tests/kernels/linear/streamed_device_faults.py
 """
 
 import sys
+from functools import partial
 
 import torch
 
-from kernels.common import nvrtc
 from kernels.common.chips import has_wgmma
 from kernels.linear import skinny_launch, streamed_laws
 from kernels.linear.streamed_laws import STREAMED_LAWS
 from tests.kernels.device_faults import Fault, try_all
+from tests.kernels.linear.planting import plant
 
 SUMS, PAIRS = (law.name for law in STREAMED_LAWS)
 
@@ -54,16 +55,6 @@ FAULTS: list[Fault] = [
      "if (false) tell_largest(p.next, row, output, most)", PAIRS),
 ]  # fmt: skip
 
-HEALTHY = nvrtc.read_source
-
-
-def plant(source: str) -> None:
-    """Have the next launches run another source."""
-    planted = {skinny_launch.STREAMED_SOURCE: source}
-    nvrtc.read_source = lambda path: planted.get(path) or HEALTHY(path)
-    skinny_launch._loaded.clear()
-    skinny_launch._plan.cache_clear()
-
 
 def broken(wanted: str | None) -> list[str]:
     """The laws that are red, of the one that must see a fault, or of both."""
@@ -76,4 +67,12 @@ if __name__ == "__main__":
         sys.exit("activations stream past on sm_90 alone: run this on an H100 or H200")
     streamed_laws.STREAMED_SIZES, streamed_laws.STREAMED_PAIRS = SIZES, PAIR_SIZES
     streamed_laws.STREAMED_ROWS = ROWS
-    sys.exit(try_all(FAULTS, skinny_launch.STREAMED_SOURCE, list, plant, broken))
+    sys.exit(
+        try_all(
+            FAULTS,
+            skinny_launch.STREAMED_SOURCE,
+            list,
+            partial(plant, skinny_launch.STREAMED_SOURCE),
+            broken,
+        )
+    )
