@@ -4,14 +4,14 @@ Knows no screen: F3, F9 and the plain ``/profile`` look here.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.opening import Plan, plan
 from engine.errors import CheckpointError
 from engine.locate import Choice
-from engine.profile import get_profile, load_profiles
+from engine.profile import Profile, get_profile, load_profiles
 from engine.sizes import size_text
 from engine.types import ChatEngine, EngineInfo, LoadProgressed
 
@@ -60,7 +60,6 @@ class ProfileMenu:
         self._chosen = chosen
         is_named = chosen.settings.model.dir is not None
         self._given = {chosen.choice.profile.name: chosen.choice} if is_named else {}
-        self._named = {name: one.path for name, one in self._given.items()}
 
     def offers(self, info: EngineInfo | None) -> "list[Offer]":
         """Every profile, those first whose files are here; reads headers, so call it in a thread.
@@ -71,13 +70,9 @@ class ProfileMenu:
         Raises:
             SettingsError: the device is not there, or does not run the kernels that are asked for.
         """
-        from engine.offer import offers
-
-        settings = self._chosen.settings
-        profiles = load_profiles(settings.config_dir).values()
+        profiles = load_profiles(self._chosen.settings.config_dir).values()
         read_gb_s = info.read_gb_s if info is not None else 0.0
-        found = offers(profiles, settings, read_gb_s, self._named)
-        return sorted(found, key=_here_and_small_first)
+        return sorted(self._offers(profiles, read_gb_s), key=_here_and_small_first)
 
     def faulty(self) -> list[FaultyProfile]:
         """Those whose file does not read."""
@@ -91,12 +86,9 @@ class ProfileMenu:
             EngineError: there is no such profile, it does not read, or its files are missing or do
                 not read.
         """
-        from engine.offer import offers
-
-        settings = self._chosen.settings
-        profile = get_profile(name, load_profiles(settings.config_dir))
+        profile = get_profile(name, load_profiles(self._chosen.settings.config_dir))
         # memory and files count here, the rate does not
-        (offer,) = offers([profile], settings, 0.0, self._named)
+        (offer,) = self._offers([profile], 0.0)
         path = offer.expected.need.path
         if path is None or offer.problem:
             raise CheckpointError(f"The profile '{name}' cannot be opened.", offer.mend)
@@ -105,6 +97,13 @@ class ProfileMenu:
         choice = Choice(path, profile, bool(profile.embedded), overlay)
         is_loaded = info is not None
         return Switch(plan(_without_model(self._chosen), choice), is_loaded and offer.fits_beside)
+
+    def _offers(self, profiles: Iterable[Profile], read_gb_s: float) -> "list[Offer]":
+        """Look at profiles, at the one that was given a folder there."""
+        from engine.offer import offers
+
+        named = {name: one.path for name, one in self._given.items()}
+        return offers(profiles, self._chosen.settings, read_gb_s, named)
 
 
 def rate_text(one: "Offer") -> str:

@@ -178,10 +178,9 @@ class LoadLine(_RewrittenLine):
 
     def __call__(self, step: LoadProgressed) -> None:
         """Take one step."""
-        share = step.num_bytes / max(step.total_bytes, 1)
         what = step.file if step.is_all_read else f"reading {step.file}"
         self._paint(
-            f"{visible_line(what, 38)}  {share:4.0%} "
+            f"{visible_line(what, 38)}  {step.share:4.0%} "
             f"of {size_text(step.total_bytes)}  {step.gb_s:.2f} GB/s"
         )
 

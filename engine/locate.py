@@ -24,9 +24,6 @@ HOW_TO_GIVE_FOLDER = (
     "builds weights to measure."
 )
 
-
-HOW_TO_DOWNLOAD = "Download it with 'hf download {repository}', or name another folder."
-
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -55,11 +52,11 @@ def cached_snapshot(repository: str, cache: Path) -> Path | None:
 
     Nothing of it is read.
     """
-    every = _snapshots(cached_folder(repository, cache))
+    every = _snapshots(_cached_folder(repository, cache))
     return next((one for one in every if (one / "config.json").is_file()), None)
 
 
-def cached_folder(repository: str, cache: Path) -> Path:
+def _cached_folder(repository: str, cache: Path) -> Path:
     """Where a Hugging Face hub cache keeps ``repository``."""
     return cache / f"models--{repository.replace('/', '--')}"
 
@@ -82,17 +79,21 @@ def meant_folder(named: Path) -> Path:
 
     Returns:
         The newest snapshot of the repository that holds weights of ours; else ``named``.
+
+    Raises:
+        CheckpointError: the cache holds no repository of this name.
     """
-    folder = named
-    if is_repository(named):
-        folder = cached_folder(str(named), hugging_face_cache())
-    every = _snapshots(folder)
-    return next((one for one in every if (one / "config.json").is_file() or is_overlay(one)), named)
-
-
-def is_repository(named: Path) -> bool:
-    """Whether a name, of which no file or folder is here, is that of a Hugging Face repository."""
-    return bool(_REPOSITORY.fullmatch(str(named))) and not named.exists()
+    is_repository = bool(_REPOSITORY.fullmatch(str(named))) and not named.exists()
+    cache = hugging_face_cache()
+    every = _snapshots(_cached_folder(str(named), cache) if is_repository else named)
+    found = next((one for one in every if (one / "config.json").is_file() or is_overlay(one)), None)
+    if is_repository and found is None:
+        raise CheckpointError(
+            f"The model folder {named} does not exist, and the Hugging Face cache in {cache} "
+            "holds no such model.",
+            f"Download it with 'hf download {named}', or name another folder.",
+        )
+    return found or named
 
 
 def weights_of(profile: Profile, cache: Path) -> Path | None:
@@ -173,7 +174,6 @@ def _named_folder(
             f"{folder} is a file, expected the folder of a checkpoint.",
             "Give the folder that holds config.json.",
         )
-    expect_downloaded(folder)
     if not folder.is_dir():
         raise CheckpointError(f"The model folder {folder} does not exist.", HOW_TO_GIVE)
     if not os.access(folder, os.R_OK | os.X_OK):
@@ -191,20 +191,6 @@ def _named_folder(
     if folder.resolve() == (profile_folder() / "demo").resolve():
         return Choice(folder, wanted or get_profile("demo", profiles), is_demo=True)
     return Choice(folder, wanted or _fitting_profile(folder, profiles), is_demo=False)
-
-
-def expect_downloaded(named: Path) -> None:
-    """Refuse a repository that `meant_folder` did not find.
-
-    Raises:
-        CheckpointError: no folder is here that has such a name, nor does the cache hold it.
-    """
-    if is_repository(named):
-        raise CheckpointError(
-            f"The model folder {named} does not exist, and the Hugging Face cache in "
-            f"{hugging_face_cache()} holds no such model.",
-            HOW_TO_DOWNLOAD.format(repository=named),
-        )
 
 
 def is_overlay(folder: Path) -> bool:
@@ -228,7 +214,6 @@ def _base_of(folder: Path, named: Path | None, profiles: Profiles) -> Path:
     """The release beneath part files."""
     if named is not None:
         named = meant_folder(named)
-        expect_downloaded(named)
         if not (named / "config.json").is_file():
             raise CheckpointError(
                 f"'model.base' is {named}, which holds no config.json.",

@@ -107,6 +107,11 @@ class LoadProgressed:
     gb_s: float
 
     @property
+    def share(self) -> float:
+        """Part of all bytes that is there, 0 to 1."""
+        return self.num_bytes / max(self.total_bytes, 1)
+
+    @property
     def is_all_read(self) -> bool:
         """Whether all bytes are there; ``file`` says then what is done with them."""
         return self.num_bytes >= self.total_bytes

@@ -44,8 +44,8 @@ class SpokenLoad:
 
     def __call__(self, step: LoadProgressed) -> None:
         """Take one step."""
-        share = step.num_bytes / max(step.total_bytes, 1)
-        done = step.file if step.is_all_read else f"{share:.0%} of {size_text(step.total_bytes)}"
+        read = f"{step.share:.0%} of {size_text(step.total_bytes)}"
+        done = step.file if step.is_all_read else read
         self._paced.say(f"Loading: {done}.")
 
     def clear(self) -> None:

@@ -64,9 +64,8 @@ def _load_parts(chat: Conversation, look: Look) -> list[Part]:
             Part(visible_line(step.file, 40), look.text, 8),
             Part(f"{size_text(step.total_bytes)} read", look.dim, 4),
         ]
-    share = step.num_bytes / max(step.total_bytes, 1)
     return [
-        Part(f"{share:.0%} of {size_text(step.total_bytes)}", look.text, 8),
+        Part(f"{step.share:.0%} of {size_text(step.total_bytes)}", look.text, 8),
         Part(f"{step.gb_s:.2f} GB/s", look.text, 6),
         Part(visible_line(step.file, 40), look.dim, 4),
     ]

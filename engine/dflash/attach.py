@@ -10,7 +10,7 @@ from engine.dflash.config import DflashConfig
 from engine.dflash.weights import DflashWeights, load_dflash
 from engine.draft.dflash import DflashSource
 from engine.errors import CheckpointError
-from engine.locate import cached_snapshot, expect_downloaded, meant_folder
+from engine.locate import cached_snapshot, meant_folder
 from engine.model.config import ModelConfig
 from engine.model.decoder import Model
 from engine.model.draft_head import DraftHead
@@ -40,9 +40,7 @@ def find_dflash(draft: DraftSettings, target: ModelConfig) -> DflashCheckpoint |
 
 def _folder_of(draft: DraftSettings, cache: Path) -> Path | None:
     if draft.dflash_dir is not None:
-        folder = meant_folder(draft.dflash_dir)
-        expect_downloaded(folder)
-        return folder
+        return meant_folder(draft.dflash_dir)
     if draft.drafter != "dflash2":
         return None
     for repository in REPOSITORIES:

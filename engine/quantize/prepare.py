@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from engine.errors import RequestError
-from engine.locate import expect_downloaded, meant_folder
+from engine.locate import meant_folder
 from engine.machine.facts import version_of
 from engine.model.checkpoint import Checkpoint
 from engine.quantize.calibration import Calibration, read_calibration
@@ -63,7 +63,6 @@ def prepare(source: Path, out: Path, options: Options) -> Prepared:
         MemoryPlanError: memory is too small; the sentence has the numbers.
     """
     source = meant_folder(source)
-    expect_downloaded(source)
     calibrates = needs_inputs(options.method)
     checkpoint = open_source(source)
     _expect_apart(source, out)

@@ -247,9 +247,8 @@ def loading(reading: Reading, tones: Tones, width: int, look: Look) -> Iterator[
     if step is None:
         yield 95, title("LOADING", "opening the files", tones, width)
         return
-    share = step.num_bytes / max(step.total_bytes, 1)
-    yield 95, title("LOADING", f"{share:.0%}", tones, width)
-    yield 94, line(share, width, tones.speed, tones.rest, look.signs)
+    yield 95, title("LOADING", f"{step.share:.0%}", tones, width)
+    yield 94, line(step.share, width, tones.speed, tones.rest, look.signs)
     left = row(
         (size_text(step.num_bytes), tones.strong),
         (f" of {size_text(step.total_bytes)}", tones.label),

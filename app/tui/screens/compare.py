@@ -144,8 +144,7 @@ class CompareScreen(ModalScreen[None]):
             if now.load is not None and now.load.is_all_read:
                 word += f": {visible_line(now.load.file, 40)}"
             elif now.load is not None:
-                share = now.load.num_bytes / max(now.load.total_bytes, 1)
-                word += f": {share:.0%} of {size_text(now.load.total_bytes)}"
+                word += f": {now.load.share:.0%} of {size_text(now.load.total_bytes)}"
                 word += f", {now.load.gb_s:.2f} GB/s, {visible_line(now.load.file, 40)}"
         return Text(f"{look.signs.busy} {word}", look.dim)
 
