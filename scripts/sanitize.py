@@ -10,6 +10,8 @@ Without a family all of them run. Without torch's memory cache every tensor is a
 own, so that a read or write beside one is seen. `qwen38 check` proves the results; this looks at
 nothing but memory. racecheck knows no barrier in shared memory (mbarrier): of `skinny` it reports
 the sums that warps hand to those who add them, stores before an arrival and loads behind its wait.
+synccheck follows so many barriers and no more: of runs beside others, one in ten or so ends with
+"overflow of tracked cuda::barrier structures" and a launch failure that is not there without it.
 API errors are left out: cuda-bindings looks for functions that a driver may lack.
 
 `--seconds` begins no call after so many: a watched one is slow, and one that is cut short says
