@@ -6,13 +6,14 @@ from functools import partial
 import torch
 
 from kernels.common import gpu
+from kernels.common.chips import has_wgmma
 from kernels.common.operands import APART, ORDERS, STEP, Operands, new_operands, operands_of
 from kernels.common.peers import Peer, humming_product, library_product
 from kernels.common.problem import Bar, ModelSizes, Problem, Tile
 from kernels.common.round import MAX_ROWS
 from kernels.linear.problems import product_case
 from kernels.linear.skinny import default_for, is_spread_on, order_of, skinny_linear
-from kernels.linear.tile import SkinnyTile, SkinnyTiles
+from kernels.linear.tile import ROW_CLASSES, SkinnyTile, SkinnyTiles
 from kernels.linear.tile_choice import OP, PAIR_OP, PAIRED_FORMAT, paired_to
 from kernels.linear.timed_prefill import timed_prefill
 from kernels.linear.timed_weight import random_weight, weight_bytes
@@ -25,8 +26,8 @@ WIDE = Bar(max_times_rows=(16, 1.25), min_speed_up={"humming": 1.0}, gpu=GPU)
 WIDE_HEAD = Bar(max_times_rows=(16, 1.25), gpu=GPU)
 HEAD = Bar(min_share=0.9, gpu=GPU)
 PROOF_OUTPUTS = 256
-"""Outputs of the case that is proven before a product is timed: the order of its sums is a matter
-of K alone, and K is the product's own."""
+"""Outputs that are proven before a product is timed: the order of its sums is a matter of K alone,
+and K is the product's own."""
 
 
 def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
@@ -105,7 +106,7 @@ def _problem(title: str, rows: int, N: int, K: int, name: str, bar: Bar | None) 
         sizes={"N": N, "K": K},
         num_bytes=weight_bytes(N, K, name) + 2 * rows * K + (4 if logits else 2) * rows * N,
         make_calls=partial(_make_calls, rows, N, K, name, logits),
-        case=product_case(proven, name, rows, PROOF_OUTPUTS, K, cuda_only=False),
+        case=product_case(proven, name, rows, proof_outputs(N, rows), K, cuda_only=False),
         format_name=name,
         bar=bar,
         peers=_peers(rows, N, K, name),
@@ -122,9 +123,20 @@ def _pair(sizes: ModelSizes, rows: int, name: str) -> Problem:
         sizes={"N": N, "K": K},
         num_bytes=weight_bytes(N, K, name) + 2 * rows * (K + N // 2),
         make_calls=partial(_make_pair_calls, rows, N, K, name),
-        case=product_case(PAIR_OP, name, rows, PROOF_OUTPUTS, K, cuda_only=False),
+        case=product_case(
+            PAIR_OP, name, rows, proof_outputs(N, rows, paired=True), K, cuda_only=False
+        ),
         format_name=name,
     )
+
+
+def proof_outputs(N: int, rows: int, *, paired: bool = False) -> int:
+    """Return the outputs of the case that is proven before a product is timed.
+
+    A few, but all of a pair past which activations stream: tiles are left over of that many alone.
+    """
+    streams = rows > ROW_CLASSES[1] and all(map(has_wgmma, capabilities()))
+    return N if paired and streams else min(N, PROOF_OUTPUTS)
 
 
 def _peers(rows: int, N: int, K: int, name: str) -> tuple[Peer, ...]:
@@ -203,8 +215,13 @@ def _call_pair(
 
 
 def all_rows(tile: SkinnyTile | None, rows: int) -> SkinnyTiles | None:
-    """Let one tile serve a call: two launches of at most 16 rows where it serves no more."""
-    if tile is None:
+    """Let one tile serve a call: two launches of at most 16 rows where it serves no more.
+
+    Returns:
+        Tiles for the call; None where the default serves: for no tile, and for fewer rows than
+        stream past.
+    """
+    if tile is None or (tile.is_streamed and rows <= ROW_CLASSES[1]):
         return None
     wide = tile if rows <= tile.most_rows else None
     return SkinnyTiles(tile, tile, wide, wide)
