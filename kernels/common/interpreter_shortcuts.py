@@ -47,8 +47,8 @@ def _once_a_launch(patch: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Patch for a function what no function of the launch has had patched."""
 
     def patched(function: Any) -> Any:
-        names = function.__globals__.values()
-        seen = [module for module in (tl, tl.core) if any(module is one for one in names)]
+        known = set(map(id, function.__globals__.values()))
+        seen = [module for module in (tl, tl.core) if id(module) in known]
         if seen and all(module in _patched for module in seen):
             return None
         _patched.extend(seen)
@@ -87,15 +87,14 @@ def _once_a_block(make: Callable[..., None]) -> Callable[..., None]:
 
 
 def _once_a_shape(make: Callable[..., None]) -> Callable[..., None]:
-    """Wrap the sizes of a shape once."""
-    made: dict[Any, tuple[Any, Any]] = {}
+    """Wrap the sizes of a type once; its name says them."""
+    made: dict[str, tuple[Any, Any]] = {}
 
     def init(self: Any, handle: Any, type: Any) -> None:  # noqa: A002  Triton calls it so
-        sizes = type.shape if type.is_block() else ()
-        if sizes not in made:
+        if type.name not in made:
             make(self, handle, type)
-            made[sizes] = self.shape, self.numel
+            made[type.name] = self.shape, self.numel
         self.handle, self.type, self.dtype = handle, type, type.scalar
-        self.shape, self.numel = made[sizes]
+        self.shape, self.numel = made[type.name]
 
     return init
