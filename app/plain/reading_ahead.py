@@ -36,7 +36,6 @@ def read_ahead(state: PlainState) -> None:
             say(f"{error.title}: {error}")
         finally:
             progress.clear()
-    if interrupt.ends_program:
-        raise SystemExit(interrupt.exit_code)
+    interrupt.expect_no_end()
     if interrupt.stop.is_set():
         say("The rest is read with the next message.")
