@@ -21,7 +21,7 @@ def read_ahead(state: PlainState) -> None:
     messages = state.session.request_messages()
     if not messages or messages[-1].role != "assistant":
         return
-    progress = SpokenReading() if state.settings.chat.a11y else ReadLine()
+    progress = SpokenReading() if state.settings.chat.a11y else ReadLine("the conversation")
     with StopOnSignal() as interrupt:
         try:
             request = request_of(state.settings, state.engine.info, messages)
