@@ -198,6 +198,10 @@ def _keys() -> KeyBindings:
         else:
             run_in_terminal(lambda: say("No editor was found: set EDITOR to one."))
 
+    @keys.add("c-z")
+    def _stop(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background(suspend_group=False)  # the launcher stops with it
+
     @keys.add("escape", "enter")
     @keys.add("c-j")
     def _new_line(event: KeyPressEvent) -> None:
