@@ -1,7 +1,5 @@
 """Going to another conversation in the plain chat, and what is said of those that do not read."""
 
-import os
-
 from app.plain.chat import talk
 from tests.app.plain.test_plain import ListReader, state  # noqa: F401  (a fixture)
 
@@ -14,7 +12,7 @@ def test_the_beginning_of_several_ids_is_not_taken_for_the_conversation_at_hand(
     talk(now, ListReader("hello", "/new", "again"))
     here = now.session.id
     other = next(one.id for one in now.store.list() if one.id != here)
-    enough = here[: len(os.path.commonprefix([here, other])) + 1]
+    enough = next(here[:n] for n in range(1, len(here) + 1) if not other.startswith(here[:n]))
     capfd.readouterr()
     talk(now, ListReader("/resume 2", f"/resume {here}", f"/resume {enough}"))
     said = capfd.readouterr().err
