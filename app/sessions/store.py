@@ -89,6 +89,14 @@ class SessionStore:
             session.leave_original(self._path(self._new_id()), notice)
         return session
 
+    def meant(self, session_id_or_prefix: str) -> str:
+        """The id of the conversation that is meant.
+
+        Raises:
+            SessionError: there is no such session, or the prefix fits several.
+        """
+        return _find(self.folder, session_id_or_prefix).stem
+
     def latest(self) -> SessionSummary | None:
         """The session that was written last, if there is one."""
         return next(iter(self.list()), None)
