@@ -44,6 +44,7 @@ def run_plain(chosen: Plan, session_id: str | None, recorder: Recorder) -> int:
         return talk(state, _reader(state))
     finally:
         state.session.close()
+        state.store.close()
         restore()
         state.engine.close()
 
