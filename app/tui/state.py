@@ -92,8 +92,8 @@ def _answer_parts(chat: Conversation, seconds: float, look: Look) -> list[Part]:
     if rates is None:
         return []
     return [
-        Part(counted(rates.total_tokens, "token", ","), look.text, 7),
-        Part(counted(len(rates.rounds), "round", ","), look.dim, 4),
+        Part(counted(rates.total_tokens, "token"), look.text, 7),
+        Part(counted(len(rates.rounds), "round"), look.dim, 4),
         Part(f"{seconds - chat.answering.began_at:.1f} s", look.dim, 5),
     ]
 
