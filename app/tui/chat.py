@@ -38,6 +38,9 @@ from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker
 from engine.settings import environment
 
+BLOCK_KEYS = "j/k move · y copy · e edit · r again · Tab writes"
+"""What the conversation understands, said while it has the focus."""
+
 WORK_SECONDS = 0.004
 """Most time a paint spends on colouring code."""
 
@@ -147,8 +150,12 @@ class ChatApp(KeyedApp):
     def _standing_hint(self) -> str:
         if found := self._desk.standing_hint():
             return found
-        if not self.transcript.is_following:
-            return f"{self.transcript.look.signs.down} holding the view: End follows again"
+        transcript = self.transcript
+        if not transcript.is_following:
+            back = ", Tab writes" if transcript.has_focus else ""
+            return f"{transcript.look.signs.down} holding the view: End follows again{back}"
+        if transcript.has_focus and not self.chat.is_busy:
+            return BLOCK_KEYS.replace("·", transcript.look.signs.dot)
         return ""
 
     def hint(self, sentence: str, holds: Callable[[], bool] = lambda: True) -> None:
@@ -197,6 +204,10 @@ class ChatApp(KeyedApp):
     @on(Composer.EndOfFile)
     async def _end_of_file(self) -> None:
         await self.action_quit()
+
+    @on(Composer.EndWanted)
+    def _end_wanted(self) -> None:
+        self.transcript.action_scroll_end()
 
     @on(Composer.QueueWanted)
     def _take_queued(self, event: Composer.QueueWanted) -> None:
@@ -286,7 +297,8 @@ class ChatApp(KeyedApp):
 
     def action_find_step(self, step: int) -> None:
         """Go to another match of the search that is open."""
-        self._finding.step(step)
+        if not self._finding.step(step):
+            self.hint("nothing is looked for: Ctrl+F finds")
 
     def go(self, change: Callable[[], None]) -> None:
         """Change the conversation; each keeps the draft that stands in the message box."""
