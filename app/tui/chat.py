@@ -131,7 +131,9 @@ class ChatApp(KeyedApp):
     # the clock
 
     def tick(self) -> None:
-        """Take what happened since the last paint, and paint it."""
+        """Take what happened since the last paint, and paint it; a slow terminal sets the pace."""
+        if self.is_behind:
+            return
         self.chat.take(self._worker.drain())
         if self._prompts and self.chat.phase == "idle":
             self.chat.submit(self._prompts.popleft())
