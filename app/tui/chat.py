@@ -34,12 +34,13 @@ from app.tui.keymap import Where
 from app.tui.outside import Outside
 from app.tui.own_keys import OwnKey
 from app.tui.screens.help import HelpPart
+from app.tui.state import view_hint
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker
 from engine.settings import environment
 
-BLOCK_KEYS = "j/k move · y copy · e edit · r again · Tab writes"
-"""What the conversation understands, said while it has the focus."""
+MOST_BEHIND_S = 1.0
+"""How long a terminal that takes nothing holds back what shall be on disk."""
 
 WORK_SECONDS = 0.004
 """Most time a paint spends on colouring code."""
@@ -82,6 +83,7 @@ class ChatApp(KeyedApp):
         self._frame = Frame(self._clock)
         self.instruments = Instruments(gauges or Gauges())
         self._prompts = deque(prompts)
+        self._ticked_at = 0.0
         self.chat = Conversation(
             store, worker, self.transcript, live, self._clock, session, recorder
         )
@@ -132,8 +134,10 @@ class ChatApp(KeyedApp):
 
     def tick(self) -> None:
         """Take what happened since the last paint, and paint it; a slow terminal sets the pace."""
-        if self.is_behind:
+        seconds = self._clock.seconds()
+        if self.is_behind and seconds - self._ticked_at < MOST_BEHIND_S:
             return
+        self._ticked_at = seconds
         self.chat.take(self._worker.drain())
         if self._prompts and self.chat.phase == "idle":
             self.chat.submit(self._prompts.popleft())
@@ -150,15 +154,8 @@ class ChatApp(KeyedApp):
         self._desk.paint(width)
 
     def _standing_hint(self) -> str:
-        if found := self._desk.standing_hint():
-            return found
-        transcript = self.transcript
-        if not transcript.is_following:
-            back = ", Tab writes" if transcript.has_focus else ""
-            return f"{transcript.look.signs.down} holding the view: End follows again{back}"
-        if transcript.has_focus and not self.chat.is_busy:
-            return BLOCK_KEYS.replace("·", transcript.look.signs.dot)
-        return ""
+        is_busy = self.chat.is_busy
+        return self._desk.standing_hint() or view_hint(self.transcript, is_busy=is_busy)
 
     def hint(self, sentence: str, holds: Callable[[], bool] = lambda: True) -> None:
         """Say something for a few seconds in the line above the box, while it ``holds``."""

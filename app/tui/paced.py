@@ -14,4 +14,6 @@ class PacedDriver(LinuxDriver):
     def is_behind(self) -> bool:
         """Whether a part of what was painted still waits to be sent."""
         writer = self._writer_thread
-        return writer is not None and not writer._queue.empty()  # noqa: SLF001  it tells no other way
+        if writer is None:
+            return False
+        return not writer._queue.empty()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

@@ -73,7 +73,8 @@ class RoundsScreen(ModalScreen[None]):
         self.call_after_refresh(self.paint)
 
     def _tick(self) -> None:
-        if not (isinstance(self.app, ThemedApp) and self.app.is_behind):
+        app = self.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if not (isinstance(app, ThemedApp) and app.is_behind):
             self.paint()
 
     def paint(self) -> None:
