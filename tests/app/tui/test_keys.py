@@ -1,7 +1,5 @@
 """Every key through the real app."""
 
-import re
-
 import pytest
 
 from app.slash import SLASH_COMMANDS
@@ -256,48 +254,6 @@ async def test_f1_shows_every_key_and_command(seat):
         assert not isinstance(s.app.screen, HelpScreen)
 
 
-async def test_what_help_lists_is_cut_off_nowhere(seat):
-    async with seat(size=(120, 160)) as s:
-        await s.pilot.press("f1")
-        await s.pilot.pause()
-        assert "…" not in s.text
-        shown = re.sub(r"\s", "", "".join(row[:36] for row in s.text.splitlines()))
-        for one in SLASH_COMMANDS:
-            assert re.sub(r"\s", "", one.usage) in shown.replace("│", ""), one.usage
-
-
-async def test_end_follows_again_from_behind_what_is_typed(seat):
-    async with seat(SLOW, size=(80, 20)) as s:
-        await s.idle()
-        await s.send("go")
-        await s.until(lambda: s.app.transcript.virtual_size.height > 30)
-        await s.type("typed")
-        await s.pilot.press("pageup", "home")
-        assert "End follows again" in s.state
-        await s.pilot.press("end")
-        assert not s.app.transcript.is_following  # it went to the end of the line
-        assert s.app.composer.cursor_location == (0, 5)
-        await s.pilot.press("end")
-        assert s.app.transcript.is_following
-        await s.pilot.press("escape")
-
-
-async def test_the_conversation_says_its_keys_while_it_has_the_focus(seat):
-    async with seat(Script(answer="well")) as s:
-        await s.idle()
-        await s.send("go")
-        await s.idle()
-        assert "Tab writes" not in s.state
-        await s.pilot.press("tab")
-        s.app.tick()
-        assert "j/k move" in s.state
-        await s.pilot.press("n")
-        assert "Ctrl+F finds" in s.state
-        await s.pilot.press("tab")
-        s.app.hint("")
-        assert "Tab writes" not in s.state
-
-
 async def test_scrolling_up_holds_and_end_follows_again(seat):
     async with seat(SLOW, size=(80, 20)) as s:
         await s.idle()
@@ -413,7 +369,6 @@ async def test_slash_commands_complete_run_and_refuse(seat, tmp_path):
 
 
 async def test_every_command_of_the_table_has_its_part_here(seat):
-    from app.slash import SLASH_COMMANDS
 
     async with seat() as s:
         assert s.app._commands.names == {one.name for one in SLASH_COMMANDS}

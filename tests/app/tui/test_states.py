@@ -154,21 +154,6 @@ async def test_a_refused_message_goes_back_into_the_box(seat):
         assert [one.content for one in saved.path_messages()] == kept
 
 
-async def test_the_header_names_no_message_that_was_refused(seat):
-    async with seat(Script(refuses=RequestError("Too long.")), Script(answer="well")) as s:
-        await s.idle()
-        await s.send("too long")
-        await s.until(lambda: "Too long." in s.text)
-        assert s.app._frame.header.shown.startswith(" qwen38  new conversation")
-        s.app.composer.clear_all()
-        await s.send("/rename About birds")
-        assert s.app._frame.header.shown.startswith(" qwen38  About birds")
-        await s.send("/rename")
-        await s.send("short")
-        await s.until(lambda: "well" in s.text)
-        assert s.app._frame.header.shown.startswith(" qwen38  short")
-
-
 async def test_a_message_refused_while_the_chat_closes_is_the_draft(seat):
     async with seat(Script(refuses=RequestError("Too long."))) as s:
         await s.idle()
