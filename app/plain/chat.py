@@ -44,6 +44,7 @@ def run_plain(chosen: Plan, session_id: str | None, recorder: Recorder) -> int:
             return talk(state, _reader(state, ends))
         finally:
             state.session.close()
+            state.store.close()
             state.engine.close()
 
 
