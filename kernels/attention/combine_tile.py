@@ -6,8 +6,8 @@ from dataclasses import dataclass
 STRANDS = 8
 """Chains that the chunks of a row and head are merged in: chunk c in strand c % 8."""
 
-QUADS = 64
-"""Threads side by side, each with four columns of a head."""
+OCTETS = 32
+"""Threads side by side, each with eight columns of a head."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class CombineTile:
     """One launch choice.
 
     Attributes:
-        each: strands that a thread adds up, a divisor of `STRANDS`.
+        each: strands that a thread adds up: 1, 2 or 4.
         ahead: partial results of a strand that are asked for before their scales are known.
         min_blocks: that a multiprocessor has registers for.
     """
@@ -27,7 +27,7 @@ class CombineTile:
     @property
     def threads(self) -> int:
         """Threads of a block, which merges one row and head."""
-        return STRANDS // self.each * QUADS
+        return STRANDS // self.each * OCTETS
 
     def macros(self, kv_bytes: int) -> Mapping[str, int]:
         """Return what combine.cu is compiled with."""
@@ -40,8 +40,8 @@ class CombineTile:
 
     def shared_bytes(self, chunks: int) -> int:
         """Return the dynamic shared memory of a block; combine.cu lays it out."""
-        scales = -(-(2 * chunks + self.threads // 32 + STRANDS) // 4) * 16
-        return scales + (16 * STRANDS * QUADS if self.each < STRANDS else 0)
+        scales = -(-(4 * chunks + self.threads // 32 + STRANDS) // 4) * 16
+        return scales + 32 * STRANDS * OCTETS
 
 
 def default(blocks: int, chunks: int, num_sms: int) -> CombineTile:

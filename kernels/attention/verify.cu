@@ -135,10 +135,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int row_of_lane = apart(first + g);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
+      if (row_of(first + half * 8) >= rows.count || chunk.units() == 0) continue;  // the whole warp
+      Power powers[V_SIDES];
+      sums.find_powers(powers, half);
       const int row = row_of_lane + half * 8;
-      if (row_of(row) >= rows.count || chunk.units() == 0) continue;
+      if (row_of(row) >= rows.count) continue;
       const int place = work.place(p, chunk.number, row);
-      sums.store(p.sums + static_cast<long long>(place) * D, part, half, t);
+      sums.store(p.sums + static_cast<long long>(place) * D, powers, part, half, t);
+      if (t == 0) {
+#pragma unroll
+        for (int side = 0; side < V_SIDES; ++side) p.powers[place * SIDES + part + side] = powers[side].up;
+      }
       if (part == 0 && t == 0) {
         p.tops[place] = top[half];
         p.weights[place] = sums.weights[2 * half];
