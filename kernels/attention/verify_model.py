@@ -64,7 +64,12 @@ def _kept(sums: torch.Tensor) -> torch.Tensor:
     largest = sides.abs().masked_fill(~sides.isfinite(), 0.0).amax(-1, keepdim=True)
     # frexp counts from 1/2: the largest comes to lie in [2^14, 2^15)
     power = largest.frexp().exponent.clamp(min=-111) - 15
-    return sides.ldexp(-power).half().float().ldexp(power).flatten(1)
+    return ((sides * _two_to(-power)).half() * _two_to(power)).flatten(1)
+
+
+def _two_to(exponents: torch.Tensor) -> torch.Tensor:
+    """Return fp32 powers of two, of int32 exponents within those of normal numbers; exact."""
+    return (exponents + 127 << 23).view(torch.float32)
 
 
 def _strand(chunks: list[_Partial], strand: int) -> list[_Partial]:
