@@ -41,7 +41,7 @@ SLASH_COMMANDS: tuple[SlashCommand, ...] = (
     SlashCommand("profile", "[NAME]", "open another weight profile; without NAME show them all"),
     SlashCommand("compare", "[PROFILE]", "answer the last prompt under another profile as well"),
     SlashCommand("think", "[on|off]", "let the model think before it answers, or not"),
-    SlashCommand("thoughts", "[live|folded|open|hidden]", "how thinking is shown; the next way"),
+    SlashCommand("thoughts", "[live|open|folded|hidden]", "how thinking is shown; the next way"),
     SlashCommand("edit", "[N]", "open your editor; N: write your Nth message from the end anew"),
     SlashCommand("read", "PATH", "send a file along with the message, as @PATH in it does"),
     SlashCommand("redo", "[N]", "answer once more, the last or the Nth from the end"),

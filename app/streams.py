@@ -9,7 +9,7 @@ import stat
 import sys
 import termios
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO, TextIO, cast
 
 from app.paragraph import cells_of, folded
@@ -17,7 +17,7 @@ from app.report import say
 from app.visible import visible, visible_line
 from engine.errors import OutputError, RequestError, how_to_read, how_to_write
 from engine.sizes import size_text
-from engine.types import LoadProgressed, PromptProgressed
+from engine.types import Event, LoadProgressed, PromptProgressed
 
 MAX_INPUT_BYTES = 16 << 20
 """Most that is read of a prompt or of token ids; a million tokens have about 5 MB of text."""
@@ -185,15 +185,43 @@ class LoadLine(_RewrittenLine):
         )
 
 
+SHORT_READ_S = 0.5
+"""Seconds of reading in front of an answer that nobody asks about."""
+
+
 class ReadLine(_RewrittenLine):
-    """Progress of a conversation that is read."""
+    """Progress of what the model reads.
+
+    Args:
+        what: it is, such as the conversation.
+        after_s: seconds without a line: what is read at once is worth none.
+    """
+
+    def __init__(self, what: str, after_s: float = 0.0) -> None:
+        super().__init__()
+        self._what = what
+        self._from = time.monotonic() + after_s
 
     def __call__(self, step: PromptProgressed) -> None:
         """Take one step."""
+        if time.monotonic() < self._from:
+            return
         rate = f"  {step.tok_s:,.0f} tok/s" if step.tok_s else ""
-        self._paint(
-            f"reading the conversation  {step.num_tokens:,} of {step.num_total:,} tokens{rate}"
-        )
+        self._paint(f"reading {self._what}  {step.num_tokens:,} of {step.num_total:,} tokens{rate}")
+
+
+def reading_shown(events: Iterable[Event], what: str) -> Iterator[Event]:
+    """The events of an answer except its reading, which a terminal is shown where it takes long."""
+    line = ReadLine(what, SHORT_READ_S)
+    try:
+        for event in events:
+            if isinstance(event, PromptProgressed):
+                line(event)
+            else:
+                line.clear()
+                yield event
+    finally:
+        line.clear()
 
 
 def write_all(fd: int, data: bytes) -> None:

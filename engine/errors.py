@@ -100,9 +100,15 @@ def how_to_read(problem: OSError) -> str:
         return "Check its name."
     if problem.errno in (errno.EACCES, errno.EPERM):
         return "Allow yourself to read it."
+    if problem.errno == errno.ELOOP:
+        return "Its links lead back to themselves: let them end at a file."
     if problem.errno in (errno.EISDIR, errno.EINVAL):
         return "Give a plain file."
     return "Move it away." if problem.errno == errno.EFBIG else "Check the disk."
+
+
+_OTHER_WORDS = {"gpu": "cuda"}
+"""What people call a thing, where one slip makes another one of it: 'cpu' is not what they mean."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -114,6 +120,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     if name in names:
         return ""
+    if (meant := _OTHER_WORDS.get(name)) in names:
+        return f"Did you mean '{meant}'?"
     begun = [one for one in names if name and one.startswith(name)]
     if len(begun) == 1:
         return f"Did you mean '{begun[0]}'?"

@@ -17,7 +17,7 @@ from engine.errors import CancelledError, CheckpointError
 from engine.load_steps import LoadSteps
 from engine.locate import Choice
 from engine.machine.device import choose_device
-from engine.machine.free_memory import no_memory_left
+from engine.machine.free_memory import is_refused, no_memory_left
 from engine.machine.measure import read_bandwidth
 from engine.model.checkpoint import Checkpoint, open_checkpoint
 from engine.model.config_file import read_config
@@ -133,7 +133,7 @@ def open_engine(
         )  # fmt: skip
     except BaseException as problem:
         template.close()
-        if isinstance(problem, torch.OutOfMemoryError):
+        if is_refused(problem):
             raise no_memory_left(problem, device) from None
         raise
 

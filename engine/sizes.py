@@ -11,6 +11,6 @@ def size_text(num_bytes: float) -> str:
     return f"{num_bytes:.0f} B"
 
 
-def counted(number: int, thing: str, form: str = "") -> str:
-    """A number of things, such as 1 row or 3 rows; ``form`` is that of the number."""
+def counted(number: int, thing: str, form: str = ",") -> str:
+    """A number of things, such as 1 row or 3,000 rows; ``form`` is that of the number."""
     return f"{number:{form}} {thing}{'s' * (number != 1)}"

@@ -69,8 +69,9 @@ class Request:
     ``num_draft_tokens`` None leaves it to the drafter. ``replay_ids`` is what the ``replay``
     drafter proposes. ``keep_logits`` collects the fp32 logits [vocab] of every generated position,
     for ``--logits``. ``thinking_budget`` is the most tokens of thinking, after which its end is
-    forced. ``exact_resume`` reads a conversation of an earlier process as its records say it was
-    computed, to the same bits; without it history is prefilled, which is faster.
+    forced; an unfinished answer has spent some of it already. ``exact_resume`` reads a
+    conversation of an earlier process as its records say it was computed, to the same bits;
+    without it history is prefilled, which is faster.
     ``ignore_stop_ids`` goes on behind tokens that end an answer, to measure and to compare.
     """
 

@@ -12,6 +12,37 @@ import torch
 
 ROOT = Path(__file__).parents[1]
 
+LONGEST = (
+    "kernels/linear/test_skinny_compile.py",
+    "engine/quantize/test_run.py",
+    "engine/dflash/test_turns.py",
+    "kernels/test_checks.py",
+    "kernels/attention/test_verify_compile.py",
+    "engine/quantize/test_layer.py",
+    "engine/quality/test_gate.py",
+    "kernels/linear/test_streamed_compile.py",
+    "oracle/test_oracle.py",
+    "app/test_run.py",
+    "app/test_cli.py",
+    "app/test_resume.py",
+    "oracle/test_fp8.py",
+    "kernels/test_launch_code.py",
+    "engine/check/test_families.py",
+    "kernels/linear/test_skinny_laws.py",
+    "kernels/sample/test_sample_draws.py",
+    "app/test_screen_process.py",
+    "kernels/attention/test_prep_cases.py",
+    "engine/turn/test_any_turns.py",
+)
+"""Files of 20 s or more on one core, the longest first. Begun last, one of them would keep a core
+busy at the end of a run while the others have nothing left to do."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files; the rest keeps its order."""
+    places = {ROOT / "tests" / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
+
 
 @pytest.fixture(scope="module", autouse=True)
 def same_threads_afterwards():

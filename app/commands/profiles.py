@@ -37,7 +37,9 @@ def profiles(
     is measured now, memory, and whether the files are here.
     """
     if show is not None and (show != "show" or name is None):
-        raise RequestError(f"'profiles {show}' is no command.", "Write 'profiles show NAME'.")
+        raise RequestError(
+            f"'qwen38 profiles {show}' is no command.", "Write 'qwen38 profiles show NAME'."
+        )
     settings, _ = load_settings()
     known = load_profiles(settings.config_dir)
     if name is None:

@@ -24,6 +24,7 @@ from app.streams import (
     is_terminal,
     read_bounded,
     read_prompt,
+    reading_shown,
     stdin_bytes,
     write_data,
 )
@@ -277,7 +278,7 @@ def _answer(
     engine: ChatEngine, request: Request, interrupt: StopOnSignal, *, is_shown: bool
 ) -> TurnRecord:
     thinks_aloud = is_shown and is_terminal(sys.stderr)
-    for event in engine.generate(request, interrupt.stop):
+    for event in reading_shown(engine.generate(request, interrupt.stop), "the prompt"):
         match event:
             case TextArrived(text, "answer") if is_shown:
                 write_data(text)

@@ -35,7 +35,7 @@ def list_sessions(*, as_json: options.Json = False) -> int:
         write_data(json.dumps([asdict(one) for one in found], default=str) + "\n")
     elif found:
         write_data("\n".join(map(summary_line, found)) + "\n")
-    else:
+    elif not unreadable:
         say(f"There are no conversations in {store.folder} yet.")
     if unreadable:
         say(unreadable)

@@ -107,7 +107,10 @@ def _tune_tiles(settings: Settings, names: list[str], seconds: int, *, dry_run: 
 
 
 def _models(settings: Settings) -> list[tuple[str, ModelConfig, Sequence[str]]]:
-    """The 27B in 4 and 8 bits, and the model that a chat would open in the formats of its files."""
+    """The model that a chat would open, in the formats of its files, and the 27B in 4 and 8 bits.
+
+    The demo comes last where nobody asked for it.
+    """
     from engine.check.families import USUAL_FORMATS
     from engine.explained_model import formats_in, subject_of_checkpoint
 
@@ -115,7 +118,9 @@ def _models(settings: Settings) -> list[tuple[str, ModelConfig, Sequence[str]]]:
     try:
         choice = choose(settings, known_profiles(settings))
         own = subject_of_checkpoint(choice.path, choice.overlay)
-        models.append((choice.profile.name, own.config, formats_in(own)))
+        matters = not choice.is_demo or bool(settings.model.dir or settings.model.profile)
+        place = 0 if matters else len(models)
+        models.insert(place, (choice.profile.name, own.config, formats_in(own)))
     except EngineError as problem:
         if settings.model.dir or settings.model.profile:
             raise
@@ -134,8 +139,17 @@ def _table(found: "Tuning", *, dry_run: bool) -> Iterator[str]:
     yield ""
     yield from _refused(found.outcomes)
     if found.unreached:
-        yield f"The time did not reach {', '.join(found.unreached)}; give more --seconds."
+        yield _unreached(found)
     yield from _written(found, dry_run=dry_run)
+
+
+def _unreached(found: "Tuning") -> str:
+    """Say how much is left, and what would come next."""
+    left, total = len(found.unreached), len(found.unreached) + len(found.outcomes)
+    return (
+        f"The time did not reach {left} of {total} entries, the first of them "
+        f"{found.unreached[0]}; give more --seconds."
+    )
 
 
 def _refused(outcomes: "list[Outcome]") -> Iterator[str]:

@@ -8,12 +8,20 @@ from app.plain.spoken import SpokenAnswer
 from app.report import FAILED, OK, exit_code, one_line, say
 from app.sessions.session import AnswerWriter
 from app.stats import stats_line
-from app.streams import is_terminal, write_data
+from app.streams import SHORT_READ_S, ReadLine, is_terminal, write_data
 from app.visible import visible
 from engine.errors import EngineError
 from engine.records import TurnRecord
 from engine.settings import environment
-from engine.types import ChatEngine, Event, NoticeRaised, Request, TextArrived, TurnEnded
+from engine.types import (
+    ChatEngine,
+    Event,
+    NoticeRaised,
+    PromptProgressed,
+    Request,
+    TextArrived,
+    TurnEnded,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +116,15 @@ class _View:
         self._last = "\n"
         self._channel = "answer"
         self._spoken = SpokenAnswer() if spoken else None
+        self._reading = ReadLine("the conversation", SHORT_READ_S)
         can_dim = is_terminal(sys.stderr) and not environment.no_color() and not spoken
         self._dim = ("\x1b[2m", "\x1b[0m") if can_dim else ("", "")
 
     def show(self, event: Event) -> None:
+        if isinstance(event, PromptProgressed) and self._spoken is None:
+            self._reading(event)
+            return
+        self._reading.clear()
         if self._spoken is not None:
             if isinstance(event, TextArrived) and event.channel != self._channel:
                 self.end_line()
@@ -136,6 +149,7 @@ class _View:
 
     def end(self) -> None:
         """End the last line of the answer, in a pipe too."""
+        self._reading.clear()
         self.end_line()
         if not is_terminal(sys.stdout) and not self._last.endswith("\n"):
             self._last = "\n"

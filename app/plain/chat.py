@@ -4,14 +4,15 @@ import sys
 
 from app.attached import Outgoing, attach
 from app.commands.sessions import store_of
-from app.interrupt import exit_on_end_signals
+from app.interrupt import EndOnSignal
 from app.live import LiveSettings
 from app.opening import Opener, Plan, request_of
 from app.own_command import own_command
 from app.plain.answer import Outcome, stream_answer
 from app.plain.commands import act
+from app.plain.line_prompt import LineReader
 from app.plain.loading import load
-from app.plain.prompt import EditingReader, LineReader, Reader
+from app.plain.prompt import EditingReader, Reader
 from app.plain.spoken import FIRST_LINE
 from app.plain.spoken import PROMPT as SPOKEN_PROMPT
 from app.plain.state import PlainState
@@ -32,20 +33,19 @@ def run_plain(chosen: Plan, session_id: str | None, recorder: Recorder) -> int:
     spoken = chosen.settings.chat.a11y
     if spoken:
         say(FIRST_LINE)
-    engine = load(opener, spoken=spoken)
-    restore = exit_on_end_signals()
-    try:
-        state = _state(chosen, session_id, engine, opener, recorder)
-    except BaseException:
-        restore()
-        engine.close()
-        raise
-    try:
-        return talk(state, _reader(state))
-    finally:
-        state.session.close()
-        restore()
-        state.engine.close()
+    with EndOnSignal() as ends:
+        engine = load(opener, spoken=spoken)
+        try:
+            state = _state(chosen, session_id, engine, opener, recorder)
+        except BaseException:
+            engine.close()
+            raise
+        try:
+            return talk(state, _reader(state, ends))
+        finally:
+            state.session.close()
+            state.store.close()
+            state.engine.close()
 
 
 def _state(
@@ -178,14 +178,14 @@ def _outgoing(state: PlainState, line: str) -> Outgoing:
     return found
 
 
-def _reader(state: PlainState) -> Reader:
+def _reader(state: PlainState, ends: EndOnSignal) -> Reader:
     can_edit = is_terminal(sys.stdin) and is_terminal(sys.stdout)
     if state.settings.chat.a11y:
-        return LineReader(SPOKEN_PROMPT)
+        return LineReader(ends, SPOKEN_PROMPT)
     if not can_edit or environment.terminal_name() in ("dumb", "unknown"):
-        return LineReader()
+        return LineReader(ends)
 
     def keep_draft(text: str) -> None:
         state.session.draft = text
 
-    return EditingReader(state.history, keep_draft)
+    return EditingReader(ends, state.history, keep_draft)

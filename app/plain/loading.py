@@ -17,6 +17,7 @@ def load(open_engine: Opener, *, spoken: bool = False) -> ChatEngine:
 
     Raises:
         EngineError: the model does not open, or the person cancelled.
+        SystemExit: a signal asked for the end of the program.
     """
     progress = SpokenLoad() if spoken else LoadLine()
     with StopOnSignal() as interrupt:
@@ -24,6 +25,9 @@ def load(open_engine: Opener, *, spoken: bool = False) -> ChatEngine:
             engine = open_engine(progress, interrupt.stop)
         finally:
             progress.clear()
+    if interrupt.ends_program:
+        engine.close()
+        interrupt.expect_no_end()
     if engine.info.is_demo:
         say(DEMO_NOTICE)
     for notice in engine.info.notices:

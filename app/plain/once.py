@@ -39,6 +39,7 @@ def answer_stdin(chosen: Plan, session_id: str | None, recorder: Recorder) -> in
                 session.draft = typed_text(text)
         finally:
             session.close()
+            store.close()
             _tell_unsaved(session)
         return outcome.exit_code if session.is_saved else outcome.exit_code or FAILED
     finally:

@@ -1,7 +1,7 @@
-"""Reading a message: an editing prompt on a good terminal, whole lines on a dumb one."""
+"""Reading a message with an editing prompt, on a terminal that can carry one."""
 
-import sys
 import time
+from asyncio import get_running_loop
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Protocol
@@ -20,12 +20,12 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from app.attached import mention_of
 from app.file_names import completion_at
-from app.plain.typed_ahead import has_line, lines_ahead
+from app.interrupt import EndOnSignal
+from app.plain.typed_ahead import lines_ahead
 from app.report import say
 from app.sessions.history import PromptHistory
 from app.slash import SLASH_COMMANDS
-from app.streams import MAX_INPUT_BYTES, decode_input, is_terminal, read_line
-from app.visible import visible, visible_line
+from app.visible import visible_line
 from engine.errors import RequestError
 from engine.settings import environment
 from engine.settings.declared import KNOWN
@@ -46,60 +46,11 @@ class Reader(Protocol):
         ...
 
 
-class LineReader:
-    """Messages of one line each, for pipes and terminals that cannot edit; a backslash goes on."""
-
-    def __init__(self, prompt: str = PROMPT) -> None:
-        self._prompt = prompt
-
-    def read(self, draft: str) -> str | None:
-        """The next message; ``draft`` is told, since it cannot be edited here.
-
-        Ctrl+C leaves, as it does an empty line that can be edited: what was typed is gone by then.
-
-        Raises:
-            RequestError: a message is longer than any context.
-        """
-        if draft:
-            say(f"(not sent: {visible_line(draft, DRAFT_CELLS)})")
-        try:
-            return self._message()
-        except KeyboardInterrupt:
-            if not is_terminal(sys.stdin):
-                raise
-            say("")
-            return None
-
-    def _message(self) -> str | None:
-        lines: list[str] = []
-        num_left = MAX_INPUT_BYTES
-        while True:
-            line = self._line("...> " if lines else self._prompt, num_left)
-            if not line:
-                return "\n".join(lines) or None
-            num_left -= len(line)
-            lines.append(line.rstrip("\r\n").removesuffix("\\"))
-            if not line.rstrip("\r\n").endswith("\\"):
-                return "\n".join(lines)
-
-    def _line(self, prompt: str, max_bytes: int) -> str:
-        """One line with its end; one that was typed ahead is shown behind its prompt."""
-        is_shown = bool(sys.stderr) and is_terminal(sys.stdin)
-        was_ahead = is_shown and has_line(sys.stdin.fileno())
-        if is_shown:
-            sys.stderr.write(prompt)
-            sys.stderr.flush()
-        line = decode_input(read_line(sys.stdin.buffer, "stdin", max_bytes), "stdin")
-        if was_ahead:
-            sys.stderr.write(visible(line.rstrip("\n")) + "\n")
-            sys.stderr.flush()
-        return line
-
-
 class EditingReader:
     """Messages of many lines with history, completion and $EDITOR.
 
     Args:
+        ends: asks for the end of the program, which ends the prompt.
         history: prompts of earlier runs.
         keep_draft: called with the unsent text at most once a second, and at the end.
         source: where keys come from; the terminal when None.
@@ -108,11 +59,13 @@ class EditingReader:
 
     def __init__(
         self,
+        ends: EndOnSignal,
         history: PromptHistory,
         keep_draft: Callable[[str], None],
         source: Input | None = None,
         target: Output | None = None,
     ) -> None:
+        self._ends = ends
         self._keep_draft = keep_draft
         self._kept_at = 0.0
         self._prompt: PromptSession[str] = PromptSession(
@@ -136,20 +89,40 @@ class EditingReader:
 
         A line that was sent before the prompt stood is the message; of several, which may be a
         paste, it is for the person to say.
+
+        Raises:
+            SystemExit: the end of the program was asked for; what was typed is the draft.
         """
+        self._ends.expect_none()
         try:
             ahead = lines_ahead(self._prompt.input)
             if len(ahead) == 1 and ahead[0].strip() and not draft:
                 say(f"{PROMPT}{visible_line(ahead[0], DRAFT_CELLS)}")
                 self._prompt.history.append_string(ahead[0])
                 return ahead[0]
-            return self._prompt.prompt(default="\n".join(filter(None, (draft, *ahead))))
+            begins = "\n".join(filter(None, (draft, *ahead)))
+            return self._prompt.prompt(default=begins, pre_run=self._watch)
         except EOFError:
-            self._keep_draft("")
-            return None
+            if self._ends.signal is None:
+                self._keep_draft("")
+                return None
         except BaseException:
             self._keep_draft(self._prompt.default_buffer.text)
             raise
+        self._keep_draft(self._prompt.default_buffer.text)
+        self._ends.expect_none()
+        return None
+
+    def _watch(self) -> None:
+        """Have the prompt that begins end when the end of the program is asked for."""
+        loop, app = get_running_loop(), self._prompt.app
+
+        def leave() -> None:
+            loop.remove_reader(self._ends)
+            if not app.is_done:
+                app.exit(exception=EOFError())
+
+        loop.add_reader(self._ends, leave)
 
     def _typed(self, buffer: Buffer) -> None:
         if time.monotonic() - self._kept_at >= DRAFT_SECONDS:
@@ -224,6 +197,10 @@ def _keys() -> KeyBindings:
             event.current_buffer.open_in_editor()
         else:
             run_in_terminal(lambda: say("No editor was found: set EDITOR to one."))
+
+    @keys.add("c-z")
+    def _stop(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background(suspend_group=False)  # the launcher stops with it
 
     @keys.add("escape", "enter")
     @keys.add("c-j")

@@ -21,7 +21,7 @@ def read_ahead(state: PlainState) -> None:
     messages = state.session.request_messages()
     if not messages or messages[-1].role != "assistant":
         return
-    progress = SpokenReading() if state.settings.chat.a11y else ReadLine()
+    progress = SpokenReading() if state.settings.chat.a11y else ReadLine("the conversation")
     with StopOnSignal() as interrupt:
         try:
             request = request_of(state.settings, state.engine.info, messages)
@@ -36,7 +36,6 @@ def read_ahead(state: PlainState) -> None:
             say(f"{error.title}: {error}")
         finally:
             progress.clear()
-    if interrupt.ends_program:
-        raise SystemExit(interrupt.exit_code)
+    interrupt.expect_no_end()
     if interrupt.stop.is_set():
         say("The rest is read with the next message.")

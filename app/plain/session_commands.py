@@ -22,7 +22,8 @@ def _resume(state: PlainState, argument: str) -> None:
     wanted = argument or (latest.id if latest else "")
     if not wanted:
         raise SessionError("There is no conversation to go on with yet.", "Send a message.")
-    if state.session.id.startswith(wanted):
+    here = state.session.id
+    if wanted == here or state.store.meant(wanted) == here:
         raise SessionError("You are in that conversation.", "See /sessions for others.")
     state.session.expect_kept()
     state.go_to(state.store.open(wanted))
@@ -33,10 +34,10 @@ def _sessions(state: PlainState, _argument: str) -> None:
     found, unreadable = state.store.survey()
     for one in found:
         say(summary_line(one))
-    if not found:
-        say("There are no conversations yet.")
     if unreadable:
         say(unreadable)
+    elif not found:
+        say("There are no conversations yet.")
 
 
 def _rename(state: PlainState, argument: str) -> None:

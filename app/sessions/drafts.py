@@ -1,7 +1,5 @@
 """What the person typed and did not send yet, on disk while they type."""
 
-import contextlib
-import os
 from pathlib import Path
 
 from engine.own_file import read_own
@@ -19,20 +17,19 @@ def read_draft(path: Path) -> str:
 
 
 def write_draft(path: Path, text: str) -> OSError | None:
-    """Replace the draft in one step, or remove it when ``text`` is empty; a problem is returned."""
+    """Replace the draft in one step, or remove it when ``text`` is empty; a problem is returned.
+
+    One process writes a draft, so that a half of one that was killed lies where the next begins.
+    """
+    half = path.with_name(f".{path.name}.half")
     try:
-        if not text:
+        if text:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            half.write_bytes(text.encode("utf-8", "surrogatepass"))
+            half.replace(path)
+        else:
             path.unlink(missing_ok=True)
-            return None
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            fresh.write_bytes(text.encode("utf-8", "surrogatepass"))
-            fresh.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                fresh.unlink(missing_ok=True)
-            raise
+            half.unlink(missing_ok=True)
     except OSError as problem:
         return problem
     return None

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from app.sessions.answer import AnswerWriter
-from app.sessions.drafts import read_draft, write_draft
 from app.sessions.entries import ROOT, Contents, FileSpan, MessageEntry
 from app.sessions.lines import message_line, settings_line, title_line
 from app.sessions.logfile import LogFile
+from app.sessions.session_draft import SessionDraft
 from app.sessions.stamps import new_id, now
 from app.sessions.tree import Tree
 from app.sessions.turns import pack
@@ -25,9 +25,6 @@ from engine.types import Message, Role
 TRACE_SUFFIX = ".trace"
 """Ending of the timing trace that lies beside a session's file."""
 
-UNTITLED_DRAFT = "new"
-"""Draft of a conversation that has no message yet: its id means nothing to the next start."""
-
 
 class Session:
     """A conversation that is written as it grows; made by `SessionStore`.
@@ -35,15 +32,16 @@ class Session:
     Args:
         contents: what was read, or a fresh head.
         log: the file behind it; locked, unless the session is a copy or read only.
-        drafts: folder of the drafts.
+        draft: what is typed and not sent.
         is_new: the file holds nothing yet, so the first line writes everything.
     """
 
-    def __init__(self, contents: Contents, log: LogFile, drafts: Path, *, is_new: bool) -> None:
+    def __init__(
+        self, contents: Contents, log: LogFile, draft: SessionDraft, *, is_new: bool
+    ) -> None:
         self._contents = contents
         self._writer = SessionWriter(log, is_new=is_new)
-        self._drafts = drafts
-        self._has_untitled_draft = False
+        self._draft = draft
         self.exported_leaf: str | None = None
         """The last message when the whole of it was last written to a file elsewhere."""
 
@@ -66,6 +64,11 @@ class Session:
     def title(self) -> str:
         """One line: the given title, else the beginning of the first message."""
         return self._contents.title
+
+    @property
+    def has_title(self) -> bool:
+        """Whether the title says something: one was given, or the branch has a first message."""
+        return bool(self._contents.given_title) or self.leaf != ROOT
 
     @property
     def created(self) -> str:
@@ -243,21 +246,11 @@ class Session:
     @property
     def draft(self) -> str:
         """What was typed and not sent; kept over a crash."""
-        text = read_draft(self._drafts / f"{self._draft_name()}.txt")
-        self._has_untitled_draft |= bool(text) and not self.messages
-        return text
+        return self._draft.read(self.id, has_begun=bool(self.messages))
 
     @draft.setter
     def draft(self, text: str) -> None:
-        name = self._draft_name()
-        if not self.messages:
-            if not text and not self._has_untitled_draft:
-                return  # what is there is that of another window
-            self._has_untitled_draft = bool(text)
-        elif self._has_untitled_draft:
-            self._has_untitled_draft = False
-            write_draft(self._drafts / f"{UNTITLED_DRAFT}.txt", "")
-        if problem := write_draft(self._drafts / f"{name}.txt", text):
+        if problem := self._draft.write(text, self.id, has_begun=bool(self.messages)):
             self._writer.warn(problem)
 
     def close(self) -> None:
@@ -297,9 +290,6 @@ class Session:
         if parent != ROOT and parent not in self.messages:
             raise KeyError(parent)
         return parent
-
-    def _draft_name(self) -> str:
-        return self.id if self.messages else UNTITLED_DRAFT
 
     def _write(self, line: dict[str, Any]) -> None:
         self._writer.write(self._contents, line)

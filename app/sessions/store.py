@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from app.sessions.drafts import write_draft
 from app.sessions.entries import Contents
 from app.sessions.lines import FORMAT, read_contents, title_line
 from app.sessions.logfile import MAX_SESSION_BYTES, LogFile, read_lines
 from app.sessions.session import TRACE_SUFFIX, Session
+from app.sessions.session_draft import SessionDraft
 from app.sessions.stamps import now
+from app.sessions.untitled import UntitledDraft
 from engine.errors import EngineError, how_to_read, nearest
 from engine.own_file import read_own
 from engine.sizes import counted
@@ -55,6 +58,7 @@ class SessionStore:
     def __init__(self, folder: Path, drafts: Path | None = None, *, keep: bool = True) -> None:
         self.folder = folder
         self._drafts = drafts or folder / "drafts"
+        self._untitled = UntitledDraft(self._drafts)
         self._keep = keep
 
     def create(self, model: str, profile: str, system: str) -> Session:
@@ -63,7 +67,7 @@ class SessionStore:
         created = now()
         contents = Contents(session_id, created, created, model, profile, system)
         log = LogFile(self._path(session_id), keep=self._keep)
-        return Session(contents, log, self._drafts, is_new=True)
+        return Session(contents, log, self._draft(), is_new=True)
 
     def open(self, session_id_or_prefix: str, *, write: bool = True) -> Session:
         """Open a conversation to go on with it.
@@ -83,11 +87,23 @@ class SessionStore:
         except SessionError:
             log.close()
             raise
-        session = Session(contents, log, self._drafts, is_new=False)
+        session = Session(contents, log, self._draft(), is_new=False)
         session.warnings.extend(warnings)
         if notice:
             session.leave_original(self._path(self._new_id()), notice)
         return session
+
+    def meant(self, session_id_or_prefix: str) -> str:
+        """The id of the conversation that is meant.
+
+        Raises:
+            SessionError: there is no such session, or the prefix fits several.
+        """
+        return _find(self.folder, session_id_or_prefix).stem
+
+    def close(self) -> None:
+        """Let go of what this window holds besides its session."""
+        self._untitled.close()
 
     def latest(self) -> SessionSummary | None:
         """The session that was written last, if there is one."""
@@ -166,10 +182,14 @@ class SessionStore:
                 try:
                     path.unlink()
                     path.with_suffix(TRACE_SUFFIX).unlink(missing_ok=True)
-                    (self._drafts / f"{path.stem}.txt").unlink(missing_ok=True)
                 except OSError as problem:
                     raise _refused(path, "deleted", problem) from None
+                if problem := write_draft(self._drafts / f"{path.stem}.txt", ""):
+                    raise _refused(path, "deleted", problem)
         return [path.stem for path in paths]
+
+    def _draft(self) -> SessionDraft:
+        return SessionDraft(self._drafts, self._untitled)
 
     def _new_id(self) -> str:
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")

@@ -15,8 +15,16 @@ LIVE_THINKING_ROWS = 6
 
 MARGIN = Segment(" " * GUTTER)
 
-THINKING_MODES = ("live", "folded", "open", "hidden")
-"""How thinking is shown, in the order that the key walks through."""
+THINKING_MODES = {
+    "live": "thinking is shown while it goes on",
+    "open": "thinking is shown in full",
+    "folded": "thinking is folded to a line",
+    "hidden": "thinking is hidden",
+}
+"""How thinking is shown, in the order that the key walks through, and what is said of it.
+
+Behind ``live``, the default, comes ``open``: the key shows what was thought at its first press.
+"""
 
 
 class ThinkingPiece(FoldingPiece):
@@ -97,7 +105,8 @@ class ThinkingPiece(FoldingPiece):
         words = len(self.source.split())
         verb = "thinking" if self.is_streaming else "thought"
         time = f" {self.seconds:.1f} s" if self.seconds else ""
-        hint = "" if self.is_open else f" {dot} Ctrl+T shows it"
+        key = "Ctrl+T" if self.mode == "live" else "a click"
+        hint = "" if self.is_open else f" {dot} {key} shows it"
         return f"{verb}{time} {dot} {words} words{hint}"
 
 

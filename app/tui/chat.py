@@ -34,9 +34,13 @@ from app.tui.keymap import Where
 from app.tui.outside import Outside
 from app.tui.own_keys import OwnKey
 from app.tui.screens.help import HelpPart
+from app.tui.state import view_hint
 from app.tui.transcript import Transcript
 from app.tui.worker import EngineWorker
 from engine.settings import environment
+
+MOST_BEHIND_S = 1.0
+"""How long a terminal that takes nothing holds back what shall be on disk."""
 
 WORK_SECONDS = 0.004
 """Most time a paint spends on colouring code."""
@@ -79,6 +83,7 @@ class ChatApp(KeyedApp):
         self._frame = Frame(self._clock)
         self.instruments = Instruments(gauges or Gauges())
         self._prompts = deque(prompts)
+        self._ticked_at = 0.0
         self.chat = Conversation(
             store, worker, self.transcript, live, self._clock, session, recorder
         )
@@ -128,7 +133,11 @@ class ChatApp(KeyedApp):
     # the clock
 
     def tick(self) -> None:
-        """Take what happened since the last paint, and paint it."""
+        """Take what happened since the last paint, and paint it; a slow terminal sets the pace."""
+        seconds = self._clock.seconds()
+        if self.is_behind and seconds - self._ticked_at < MOST_BEHIND_S:
+            return
+        self._ticked_at = seconds
         self.chat.take(self._worker.drain())
         if self._prompts and self.chat.phase == "idle":
             self.chat.submit(self._prompts.popleft())
@@ -145,11 +154,8 @@ class ChatApp(KeyedApp):
         self._desk.paint(width)
 
     def _standing_hint(self) -> str:
-        if found := self._desk.standing_hint():
-            return found
-        if not self.transcript.is_following:
-            return f"{self.transcript.look.signs.down} holding the view: End follows again"
-        return ""
+        is_busy = self.chat.is_busy
+        return self._desk.standing_hint() or view_hint(self.transcript, is_busy=is_busy)
 
     def hint(self, sentence: str, holds: Callable[[], bool] = lambda: True) -> None:
         """Say something for a few seconds in the line above the box, while it ``holds``."""
@@ -197,6 +203,10 @@ class ChatApp(KeyedApp):
     @on(Composer.EndOfFile)
     async def _end_of_file(self) -> None:
         await self.action_quit()
+
+    @on(Composer.EndWanted)
+    def _end_wanted(self) -> None:
+        self.transcript.action_scroll_end()
 
     @on(Composer.QueueWanted)
     def _take_queued(self, event: Composer.QueueWanted) -> None:
@@ -286,7 +296,8 @@ class ChatApp(KeyedApp):
 
     def action_find_step(self, step: int) -> None:
         """Go to another match of the search that is open."""
-        self._finding.step(step)
+        if not self._finding.step(step):
+            self.hint("nothing is looked for: Ctrl+F finds")
 
     def go(self, change: Callable[[], None]) -> None:
         """Change the conversation; each keeps the draft that stands in the message box."""

@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import TextArea
+from textual.widgets.text_area import Selection
 
 from app.file_names import completion_at, name_at
 from app.tui.paste import PastedTexts
@@ -45,6 +46,9 @@ class Composer(TextArea):
 
     class EndOfFile(Message):
         """Ctrl+D in an empty box."""
+
+    class EndWanted(Message):
+        """End, where the cursor is at the end of its line already."""
 
     class QueueWanted(Message):
         """The person wants the queued message back, or gone."""
@@ -114,6 +118,11 @@ class Composer(TextArea):
             event.stop()
             event.prevent_default()
             self.post_message(self.QueueWanted(dropped=True))
+        elif event.key == "end" and self.cursor_at_end_of_line:
+            event.stop()
+            event.prevent_default()
+            self.selection = Selection.cursor(self.cursor_location)
+            self.post_message(self.EndWanted())
         elif event.key in NEWLINE_KEYS:
             event.stop()
             event.prevent_default()

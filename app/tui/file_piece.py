@@ -49,7 +49,7 @@ class FilePiece(FoldingPiece):
     def _draw(self, width: int, look: Look) -> list[Strip]:
         signs = look.signs
         sign = signs.unfolded if self._is_open else signs.folded
-        lines = counted(self._num_lines, "line", ",")
+        lines = counted(self._num_lines, "line")
         parts = [f"{sign} {self._name}", lines, self._size]
         parts += [] if self._is_open else ["Enter shows it"]
         title = Strip([Segment(clip(f" {signs.dot} ".join(parts), width), look.dim)])

@@ -50,13 +50,14 @@ class Finding:
         below = {id(one) for one in transcript.pieces[first:]}
         self._go_to(hits, next((at for at, hit in enumerate(hits) if id(hit.piece) in below), 0))
 
-    def step(self, step: int) -> None:
-        """Go to the next match, or the one before; round at the ends."""
+    def step(self, step: int) -> bool:
+        """Go to the next match, or the one before; round at the ends. False: nothing is found."""
         if not self.bar.display:
-            return
+            return False
         hits, current = self._hits(), self._finder.current
         at = hits.index(current) if current in hits else -1
         self._go_to(hits, (at + step) % max(len(hits), 1))
+        return True
 
     def _fold_again(self) -> None:
         for piece, mode in self._unfolded.items():

@@ -56,7 +56,7 @@ class Frame:
         """Show how things are; ``standing_hint`` stands where no hint of the moment does."""
         seconds = self._clock.seconds()
         busy = "answering" if chat.is_busy else {"idle": "ready"}.get(chat.phase, chat.phase)
-        title = chat.session.title if chat.session.messages else "new conversation"
+        title = chat.session.title if chat.session.has_title else "new conversation"
         hint = self._hint if seconds < self._hint_until and self._hint_holds() else standing_hint
         self.header.show(
             header_text(title, self._branch(chat), chat.info, drafter_text(live), busy, width, look)

@@ -56,7 +56,7 @@ KEYS: tuple[Key, ...] = (
         "/redo"),
     Key("shift+f5,f17", "run", "Shift+F5", "answer again with other values: temperature, seed, "
         "drafter and more begin as that answer had them", "anywhere", "/retry"),
-    Key("ctrl+t", "run", "Ctrl+T", "thinking: live, folded, open, hidden", "anywhere",
+    Key("ctrl+t", "run", "Ctrl+T", "thinking: live, open, folded, hidden", "anywhere",
         "/thoughts"),
     Key("ctrl+f", "run", "Ctrl+F", "find in this conversation", "anywhere", "/find"),
     Key("ctrl+p", "command_palette", "Ctrl+P", "every command, by name"),
@@ -77,7 +77,8 @@ KEYS: tuple[Key, ...] = (
     Key("ctrl+q", "quit", "Ctrl+Q", "quit; Ctrl+D with an empty box does too", "anywhere",
         "/quit"),
     Key("tab", "switch_focus", "Tab", "between message and conversation", is_bound=False),
-    Key("pageup", "page_up", "PgUp / PgDn", "scroll; scrolling up holds the view", "anywhere"),
+    Key("pageup", "page_up", "PgUp / PgDn", "scroll; scrolling up holds the view, End follows "
+        "again", "anywhere"),
     Key("pagedown", "page_down", "", "", "anywhere"),
     Key("j", "next_block", "j / k", "next or previous block", "conversation", is_bound=False),
     Key("home", "scroll_home", "Home / End, g / G", "begin, or end and follow again",

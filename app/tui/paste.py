@@ -7,7 +7,7 @@ from engine.sizes import counted, size_text
 
 MIN_LINES = 8
 MIN_CHARACTERS = 1000
-_SIGN = re.compile(r"\[pasted text #(\d+): \d+ lines?, [\d.]+ [KMG]?B\]")
+_SIGN = re.compile(r"\[pasted text #(\d+): [\d,]+ lines?, [\d.,]+ [KMG]?B\]")
 
 
 class PastedTexts:

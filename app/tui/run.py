@@ -77,6 +77,7 @@ def run_chat(
         sys.setswitchinterval(before)
         worker.close()
         app.chat.close()
+        store.close()
     if settings.chat.save:
         _say_farewell(app.chat.session)
     if app.failure is not None:
@@ -108,7 +109,7 @@ def farewell(session: Session) -> str:
     num_decoded = sum(len(one.token_ids) - 1 for one in timed)
     decode_s = sum((len(one.token_ids) - 1) / one.decode_tok_s for one in timed)
     mean = f", {num_decoded / decode_s:.1f} tok/s" if decode_s else ""
-    answers = f"{counted(len(records), 'answer')}, {tokens} tokens{mean}"
+    answers = f"{counted(len(records), 'answer')}, {counted(tokens, 'token')}{mean}"
     return visible(
         f"{session.title}\n"
         f"  {answers}\n"

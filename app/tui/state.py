@@ -6,9 +6,13 @@ from app.slash import SLASH_COMMANDS, SlashCommand
 from app.tui.conversation import Conversation
 from app.tui.lines import Part, apart, fit
 from app.tui.theme import Look
+from app.tui.transcript import Transcript
 from app.visible import visible_line
 from engine.sizes import counted, size_text
 from engine.types import PromptProgressed
+
+BLOCK_KEYS = "j/k move · y copy · e edit · r again · Tab writes"
+"""What the conversation understands."""
 
 
 def state_text(chat: Conversation, seconds: float, hint: str, width: int, look: Look) -> Text:
@@ -92,8 +96,8 @@ def _answer_parts(chat: Conversation, seconds: float, look: Look) -> list[Part]:
     if rates is None:
         return []
     return [
-        Part(counted(rates.total_tokens, "token", ","), look.text, 7),
-        Part(counted(len(rates.rounds), "round", ","), look.dim, 4),
+        Part(counted(rates.total_tokens, "token"), look.text, 7),
+        Part(counted(len(rates.rounds), "round"), look.dim, 4),
         Part(f"{seconds - chat.answering.began_at:.1f} s", look.dim, 5),
     ]
 
@@ -108,6 +112,15 @@ def _right(chat: Conversation, look: Look, *, wide: bool) -> Text:
     else:
         text = "F1 help"
     return Text(f"{text} ", look.accent if chat.is_busy else look.dim, end="")
+
+
+def view_hint(transcript: Transcript, *, is_busy: bool) -> str:
+    """How to follow again where the view is held, else the keys of a conversation in focus."""
+    signs = transcript.look.signs
+    if not transcript.is_following:
+        back = ", Tab writes" if transcript.has_focus else ""
+        return f"{signs.down} holding the view: End follows again{back}"
+    return BLOCK_KEYS.replace("·", signs.dot) if transcript.has_focus and not is_busy else ""
 
 
 def completion_hint(text: str) -> str:

@@ -7,10 +7,11 @@ import termios
 from typing import Any
 
 from textual.app import App
-from textual.drivers.linux_driver import LinuxDriver
+
+from app.tui.paced import PacedDriver
 
 
-class StoppableDriver(LinuxDriver):
+class StoppableDriver(PacedDriver):
     """The library's driver, but for what it does when the program goes on.
 
     A shell tells both the launcher and the screen to go on, and the launcher tells the screen as

@@ -65,8 +65,9 @@ class TalkCommands:
         self._window.outside.read(text_meant(self._chat.session, argument))
 
     def _thoughts(self, argument: str) -> None:
-        now = THINKING_MODES.index(self._live.settings.chat.show_thinking)
-        mode = argument or THINKING_MODES[(now + 1) % len(THINKING_MODES)]
+        modes = list(THINKING_MODES)
+        now = modes.index(self._live.settings.chat.show_thinking)
+        mode = argument or modes[(now + 1) % len(modes)]
         self._live.set("chat.show_thinking", mode)
         self._window.settings_changed()
-        self._window.hint(f"thinking is shown {mode}")
+        self._window.hint(THINKING_MODES[mode])

@@ -11,6 +11,7 @@ from textual.geometry import Size
 
 from app.live import LiveSettings
 from app.tui.ascii_only import AsciiOnly
+from app.tui.paced import PacedDriver
 from app.tui.stoppable import StoppableDriver
 from app.tui.theme import ANSI, NAMES, THEMES, Look, get_look
 from engine.settings import environment
@@ -84,6 +85,11 @@ class ThemedApp(App[None]):
         """Send a control sequence of ours to the terminal; nothing where there is none."""
         if self._driver is not None:
             self._driver.write(sequence)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the terminal has not taken yet what was painted: what comes next can wait."""
+        return isinstance(self._driver, PacedDriver) and self._driver.is_behind
 
     # an end that nobody foresaw
 

@@ -56,6 +56,8 @@ def sizes_of(name: str, config: ModelConfig, formats: Sequence[str] = USUAL_FORM
         value_head_dim=config.value_head_dim,
         conv_width=config.conv_width,
         formats=tuple(formats),
+        num_delta_layers=config.num_delta_layers,
+        num_attention_layers=config.num_attention_layers,
     )
 
 

@@ -1,13 +1,18 @@
 """Memory that can still be had on a device, and what is said when there was none after all."""
 
+import re
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 
 from engine.errors import MemoryPlanError
+from engine.sizes import size_text
 
 CGROUP = Path("/sys/fs/cgroup")
+
+_CPU_REFUSED = re.compile(r"DefaultCPUAllocator: .* allocate (\d+) bytes", re.DOTALL)
+"""How torch tells of memory that the system does not give: by a plain RuntimeError."""
 
 
 def shares_memory(device: str) -> bool:
@@ -25,14 +30,24 @@ def available_bytes(device: str) -> int:
     return torch.cuda.mem_get_info(device)[0]
 
 
-def no_memory_left(problem: torch.OutOfMemoryError, device: str) -> MemoryPlanError:
+def is_refused(problem: BaseException) -> bool:
+    """Whether an error says that a device or the system has no more memory to give."""
+    return isinstance(problem, torch.OutOfMemoryError | MemoryError) or bool(
+        isinstance(problem, RuntimeError) and _CPU_REFUSED.search(str(problem))
+    )
+
+
+def no_memory_left(problem: BaseException, device: str) -> MemoryPlanError:
     """What is said where an allocation is refused though the plan had room for it.
 
     Args:
-        problem: of torch, whose message goes on with the addresses of its allocator.
+        problem: what `is_refused` recognises. The words of torch's allocators go on without
+            addresses and places in its sources.
         device: "cpu" or "cuda".
     """
-    said = str(problem).split(" GPU ")[0].rstrip(".")
+    asked = _CPU_REFUSED.search(str(problem))
+    said = f"{size_text(int(asked[1]))} could not be had" if asked else str(problem)
+    said = said.split(" GPU ")[0].rstrip(".") or "the system gives no more"
     mend = "Close other programs, or lower model.context_tokens."
     if device == "cuda" and shares_memory(device):
         mend += (

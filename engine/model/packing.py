@@ -38,6 +38,8 @@ HEAD = "lm_head.weight"
 ARITHMETIC = "linear-2"
 """How the kernels round and add; a change of any bit gets a new number."""
 
+UNUSED_BYTES = 256 << 20
+"""Memory that torch may keep unused while weights arrive; the parts of a group pass through it."""
 
 FP8_ARITHMETIC = "fp8-prefill-1"
 """The same of prompts multiplied by FP8 operands: what they round to, and how steps are added."""
@@ -100,6 +102,7 @@ class Packer:
         Raises:
             ValueError: codes or scales are no numbers, or no launch fits; the message says which.
         """
+        _release_unused()
         chip = self._launching.chip or self._launching.capability
         self._waiting[name] = pack(matrix, spread=wants_spread(chip))
         group = group_of(name)
@@ -209,6 +212,18 @@ class Packer:
         if first is not None:
             self._fp8_rows[name] = first
         return first
+
+
+def _release_unused() -> None:
+    """Hand what torch keeps for later back to the GPU where that is much.
+
+    Else a weight settles in a part of a larger block that something short-lived left, and the rest
+    of that block is lost for as long as the weight lives.
+    """
+    if not torch.cuda.is_initialized():
+        return
+    if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > UNUSED_BYTES:
+        torch.cuda.empty_cache()
 
 
 def pack(matrix: Stored, *, spread: bool) -> Weight:

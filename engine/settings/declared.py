@@ -193,7 +193,7 @@ class ChatSettings:
         None, "thinking effort", choices=("low", "medium", "xhigh"), when="live"
     )
     show_thinking: str = setting(
-        "live", "how thinking is shown", choices=("live", "folded", "open", "hidden"), when="live"
+        "live", "how thinking is shown", choices=("live", "open", "folded", "hidden"), when="live"
     )
     theme: str = setting(
         "dark",

@@ -81,8 +81,8 @@ class Transcript:
         fewest = num_ids + self._tokenizer.fewest_ids(text[num_characters:])
         if fewest >= self._max_context_tokens:
             raise RequestError(
-                f"The prompt has at least {fewest} tokens and the context "
-                f"{self._max_context_tokens}.",
+                f"The prompt has at least {fewest:,} tokens and the context "
+                f"{self._max_context_tokens:,}.",
                 "Shorten the prompt, or begin a new conversation.",
             )
         added = self._tokenizer.encode_guarded(text[num_characters:])

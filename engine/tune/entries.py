@@ -76,27 +76,44 @@ def entries_of(family: Family, models: Iterable[ModelSizes], table: Sequence[Row
 
     Args:
         family: with problems and tunables; others have no entries.
-        models: sizes of the models.
+        models: sizes of the models, the one that matters most first.
         table: rows that serve now, the first of a key before the others.
 
     Returns:
-        The entries, the one that moves most bytes first: it has most to gain.
+        The entries by model, the one that moves most bytes of a round first: it has most to gain.
     """
     if family.timed is None:
         return []
-    found: dict[object, tuple[Tunable, Row, dict[object, Problem]]] = {}
-    models = list(models)
-    for tunable in family.tunables:
-        for sizes in models:
+    found: dict[object, _Needed] = {}
+    for place, sizes in enumerate(models):
+        for tunable in family.tunables:
             for rows in tunable.rows:
                 for problem in family.timed(sizes, rows):
                     if problem.op == tunable.op:
                         key = tunable.key(problem)
-                        name = (tunable.op, *key.items())
-                        _, _, problems = found.setdefault(name, (tunable, key, {}))
-                        problems.setdefault(tuple(problem.sizes.items()), problem)
-    entries = [
-        Entry(family, tunable, key, tuple(problems.values()), tunable.find(table, key))
-        for tunable, key, problems in found.values()
-    ]
-    return sorted(entries, key=lambda one: -one.problems[0].num_bytes)
+                        one = found.setdefault(
+                            (tunable.op, *key.items()), _Needed(tunable, key, place)
+                        )
+                        one.add(problem, place)
+    order = sorted(found.values(), key=lambda one: (one.place, -one.round_bytes))
+    return [
+        Entry(family, one.tunable, one.key, tuple(one.problems.values()),
+              one.tunable.find(table, one.key))
+        for one in order
+    ]  # fmt: skip
+
+
+@dataclass
+class _Needed:
+    """An entry that problems need: of which model first, and what a round of that one moves."""
+
+    tunable: Tunable
+    key: Row
+    place: int
+    problems: dict[object, Problem] = field(default_factory=dict[object, Problem])
+    round_bytes: int = 0
+
+    def add(self, problem: Problem, place: int) -> None:
+        self.problems.setdefault(tuple(problem.sizes.items()), problem)
+        if place == self.place:
+            self.round_bytes = max(self.round_bytes, problem.calls * problem.num_bytes)

@@ -14,7 +14,7 @@ from engine.errors import RequestError
 from engine.machine.facts import machine_facts, now, read_clocks
 from engine.machine.measure import launch_time, read_bandwidth
 from engine.rehearsal import expect_own_launches
-from engine.tune.entries import Outcome, entries_of
+from engine.tune.entries import Entry, Outcome, entries_of
 from engine.tune.own_table import DamagedTableError, read_bytes
 from engine.tune.sweep import EntrySweep, Timer
 from engine.tune.tiles import forget_tables, read_table
@@ -75,7 +75,7 @@ def tune(
 
     Args:
         families: those without tunables are passed over.
-        models: sizes whose problems are timed.
+        models: sizes whose problems are timed, the one that matters most first.
         place: the device and where tables lie.
         seconds: no further tile is tried after this long.
         dry_run: write nothing.
@@ -97,14 +97,18 @@ def tune(
         expect_own_launches()
     plan = _Plan(place, time.monotonic() + seconds, dry_run, progress, timer)
     tuning = Tuning()
-    for family in families:
-        if family.tunables:
-            _tune_family(family, models, plan, tuning)
+    entries = [
+        (family, entries_of(family, models, read_table(family.name, place.capability)))
+        for family in families
+        if family.tunables
+    ]
+    # the family with most entries takes the time that the others leave
+    for family, own in sorted(entries, key=lambda one: len(one[1])):
+        _tune_family(family, own, plan, tuning)
     return tuning
 
 
-def _tune_family(family: Family, models: Sequence[ModelSizes], plan: _Plan, tuning: Tuning) -> None:
-    entries = entries_of(family, models, read_table(family.name, plan.place.capability))
+def _tune_family(family: Family, entries: Sequence[Entry], plan: _Plan, tuning: Tuning) -> None:
     found: list[Outcome] = []
     try:
         for index, entry in enumerate(entries):

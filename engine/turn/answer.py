@@ -49,11 +49,14 @@ class Answer:
         self._most = min(self._max_tokens, max_context_tokens - len(prompt_ids))
         self.stop_ids = frozenset[int]() if request.ignore_stop_ids else stop_ids
         is_thinking, budget = tokenizer.starts_thinking(prompt_ids), None
+        begun = request.unfinished
         if request.thinking_budget is not None:
-            budget = ThinkingBudget.of(tokenizer, request.thinking_budget, is_thinking=is_thinking)
+            thought = begun.reasoning if begun and is_thinking else ""
+            spent = len(tokenizer.encode(thought, control=False))
+            left = max(request.thinking_budget - spent, 0)
+            budget = ThinkingBudget.of(tokenizer, left, is_thinking=is_thinking)
         self.chooser = TokenChooser(request.sampling, tokenizer.num_ids, prompt_ids, budget)
         self._counts = self.chooser.counts
-        begun = request.unfinished
         at_start = begun and not (begun.reasoning if is_thinking else begun.content)
         self.stream = TextStream(
             tokenizer, thinking=is_thinking, at_start=at_start, stops=request.stop

@@ -63,7 +63,7 @@ def check_prompt(
         else:
             mend = f"The model holds no more. {mend}"
         raise RequestError(
-            f"The prompt has {len(ids)} tokens and the context {max_context_tokens}.", mend
+            f"The prompt has {len(ids):,} tokens and the context {max_context_tokens:,}.", mend
         )
 
 

@@ -120,7 +120,7 @@ def read_how(
     told = _read_again(kept, num_reread, len(ids), goes_on=goes_on, is_new=is_new)
     if num_recorded > num_kept and not is_ours:
         told = (
-            f"The conversation is read again, {num_reread} tokens: it was computed with another "
+            f"The conversation is read again, {num_reread:,} tokens: it was computed with another "
             "arithmetic or other weights, so that its bits may differ from then on."
         )
     return Reading(ids, (), num_reread), told
@@ -134,8 +134,9 @@ def _repeated(ranges: Sequence[RangeRecord], num_kept: int) -> str:
     for one in ranges:
         by_how[one.how] += max(0, one.end - max(one.start, num_kept))
     return (
-        f"The conversation is read again exactly as it was computed: {by_how['prefill']} tokens in "
-        f"chunks, {by_how['decode']} as they were decoded (chat.resume 'fast' takes less time)."
+        f"The conversation is read again exactly as it was computed: {by_how['prefill']:,} tokens "
+        f"in chunks, {by_how['decode']:,} as they were decoded (chat.resume 'fast' takes less "
+        "time)."
     )
 
 
@@ -143,17 +144,17 @@ def _read_again(kept: Kept, num_reread: int, num_ids: int, *, goes_on: bool, is_
     """What to say when tokens are read again; nothing for few of an edited text."""
     if goes_on and num_reread:
         return (
-            f"The template writes earlier messages in another way now: {num_reread} tokens are "
+            f"The template writes earlier messages in another way now: {num_reread:,} tokens are "
             "read again."
         )
     if kept.held and not kept.reused and not is_new:
         return (
             "The conversation does not go on from the one that is held: "
-            f"all {num_ids} tokens are read again."
+            f"all {num_ids:,} tokens are read again."
         )
     if num_reread >= FEW_TOKENS:
         return (
-            f"{num_reread} tokens are read again: no point to come back to lies closer "
+            f"{num_reread:,} tokens are read again: no point to come back to lies closer "
             "(model.snapshot_mb)."
         )
     return ""

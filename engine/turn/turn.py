@@ -246,7 +246,7 @@ class Turn:
         more = most.max_position_embeddings
         longer = f", or start again with model.context_tokens above {held} (up to {more})"
         return (
-            f"The context of {held} tokens is full, and the answer ends here. Begin a new "
+            f"The context of {held:,} tokens is full, and the answer ends here. Begin a new "
             "conversation, go back to an earlier message and edit it"
             f"{longer if more > held else ''}."
         )

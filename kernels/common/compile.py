@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,12 @@ def mnemonics_of(cubin: bytes) -> Counter[str]:
     return Counter(_INSTRUCTION.findall(disassembly_of(cubin)))
 
 
+@lru_cache(maxsize=64)
 def disassembly_of(cubin: bytes) -> str:
-    """Disassemble a cubin, with labels where it branches to."""
+    """Disassemble a cubin, with labels where it branches to.
+
+    Takes as long as compiling: what a file of tests looks at in several ways is kept.
+    """
     return _on_file(cubin, ".cubin", "nvdisasm")
 
 

@@ -45,7 +45,8 @@ def install() -> None:
             f"the interpreter of Triton {triton.__version__} is not known to be repaired; "
             f"install one of {known} to check kernels without a GPU"
         )
-    from kernels.common import interpreter_repair
+    from kernels.common import interpreter_repair, interpreter_shortcuts
 
     interpreter_repair.apply()
+    interpreter_shortcuts.apply()
     _state["installed"] = True

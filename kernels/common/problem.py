@@ -42,6 +42,13 @@ class ModelSizes:
     value_head_dim: int
     conv_width: int
     formats: tuple[str, ...]
+    num_delta_layers: int
+    num_attention_layers: int
+
+    @property
+    def num_layers(self) -> int:
+        """Layers of the trunk."""
+        return self.num_delta_layers + self.num_attention_layers
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,7 @@ class Problem:
         format_name: storage format of its weights, where it has any.
         bar: what it must reach.
         peers: what it is compared with.
+        calls: of a round of the model; 0 where a round has it as a part of another problem.
     """
 
     name: str
@@ -132,6 +140,7 @@ class Problem:
     format_name: str = ""
     bar: Bar | None = None
     peers: tuple[Peer, ...] = ()
+    calls: int = 1
 
 
 @dataclass(frozen=True)

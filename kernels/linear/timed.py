@@ -6,13 +6,14 @@ from functools import partial
 import torch
 
 from kernels.common import gpu
+from kernels.common.chips import has_wgmma
 from kernels.common.operands import APART, ORDERS, STEP, Operands, new_operands, operands_of
 from kernels.common.peers import Peer, humming_product, library_product
 from kernels.common.problem import Bar, ModelSizes, Problem, Tile
 from kernels.common.round import MAX_ROWS
 from kernels.linear.problems import product_case
 from kernels.linear.skinny import default_for, is_spread_on, order_of, skinny_linear
-from kernels.linear.tile import SkinnyTile, SkinnyTiles
+from kernels.linear.tile import ROW_CLASSES, SkinnyTile, SkinnyTiles
 from kernels.linear.tile_choice import OP, PAIR_OP, PAIRED_FORMAT, paired_to
 from kernels.linear.timed_prefill import timed_prefill
 from kernels.linear.timed_weight import random_weight, weight_bytes
@@ -25,8 +26,8 @@ WIDE = Bar(max_times_rows=(16, 1.25), min_speed_up={"humming": 1.0}, gpu=GPU)
 WIDE_HEAD = Bar(max_times_rows=(16, 1.25), gpu=GPU)
 HEAD = Bar(min_share=0.9, gpu=GPU)
 PROOF_OUTPUTS = 256
-"""Outputs of the case that is proven before a product is timed: the order of its sums is a matter
-of K alone, and K is the product's own."""
+"""Outputs that are proven before a product is timed: the order of its sums is a matter of K alone,
+and K is the product's own."""
 
 
 def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
@@ -42,10 +43,10 @@ def timed(sizes: ModelSizes, rows: int) -> tuple[Problem, ...]:
     head = _upto(rows, HEAD, WIDE_HEAD)
     return (
         *(one for name in sizes.formats for one in _projections(sizes, rows, name)),
-        _problem("head", rows, sizes.vocab_size, sizes.hidden_size, "e4m3_row", head),
-        _problem("head", rows, sizes.vocab_size, sizes.hidden_size, "bf16", head),
-        _problem("a and b", rows, 2 * sizes.num_value_heads, sizes.hidden_size, "bf16", None),
-        _problem("MTP in", rows, sizes.hidden_size, 2 * sizes.hidden_size, "bf16", None),
+        _problem("head", rows, sizes.vocab_size, sizes.hidden_size, "e4m3_row", 1, head),
+        _problem("head", rows, sizes.vocab_size, sizes.hidden_size, "bf16", 1, head),
+        _problem("a and b", rows, 2 * sizes.num_value_heads, sizes.hidden_size, "bf16", 0),
+        _problem("MTP in", rows, sizes.hidden_size, 2 * sizes.hidden_size, "bf16", 1),
     )
 
 
@@ -61,27 +62,33 @@ def _projections(sizes: ModelSizes, rows: int, name: str) -> tuple[Problem, ...]
     large = Bar(min_share=0.70 if four else 0.85, gpu=GPU)
     other = Bar(min_speed_up={"humming": 1.5 if four else 1.15}, gpu=GPU)
     is_judged = hidden == 5120 and name in ("nvfp4", "fp8_block")
-    outs = {"mixer out": z} if z == attended else {"delta out": z, "attention out": attended}
+    delta, attention = sizes.num_delta_layers, sizes.num_attention_layers
+    every = delta + attention
+    outs = (
+        (("mixer out", z, every),)
+        if z == attended
+        else (("delta out", z, delta), ("attention out", attended, attention))
+    )
     mixed = Bar(min_share=0.60 if four else 0.75, gpu=GPU)
     rest = (
-        ("qkv and z", qkv + z, hidden, Bar(max_us=15.0 if four else 22.0, gpu=GPU)),
-        ("q, k and v", q + 2 * k, hidden, Bar(max_us=13.1 if four else 19.2, gpu=GPU)),
-        *((title, hidden, width, mixed) for title, width in outs.items()),
-        ("q", q, hidden, other),
-        ("qkv", qkv, hidden, other),
-        ("z", z, hidden, other),
-        ("k", k, hidden, other),
-        ("MTP k and v", 2 * k, hidden, None),
+        ("qkv and z", qkv + z, hidden, delta, Bar(max_us=15.0 if four else 22.0, gpu=GPU)),
+        ("q, k and v", q + 2 * k, hidden, attention, Bar(max_us=13.1 if four else 19.2, gpu=GPU)),
+        *((title, hidden, width, calls, mixed) for title, width, calls in outs),
+        ("q", q, hidden, 0, other),
+        ("qkv", qkv, hidden, 0, other),
+        ("z", z, hidden, 0, other),
+        ("k", k, hidden, 0, other),
+        ("MTP k and v", 2 * k, hidden, 1, None),
     )
+    is_paired = name == PAIRED_FORMAT and rows <= max(map(paired_to, capabilities()))
     alone = tuple(
-        _problem(title, rows, N, K, name, _upto(rows, bar) if bar and is_judged else None)
-        for title, N, K, bar in (
-            ("gate and up", 2 * middle, hidden, large),
-            ("down", hidden, middle, large),
+        _problem(title, rows, N, K, name, calls, _upto(rows, bar) if bar and is_judged else None)
+        for title, N, K, calls, bar in (
+            ("gate and up", 2 * middle, hidden, 0 if is_paired else every, large),
+            ("down", hidden, middle, every, large),
             *rest,
         )
     )
-    is_paired = name == PAIRED_FORMAT and rows <= max(map(paired_to, capabilities()))
     return (*alone, _pair(sizes, rows, name)) if is_paired else alone
 
 
@@ -95,7 +102,9 @@ def _upto(rows: int, bar: Bar, wide: Bar = WIDE) -> Bar:
     return bar if rows <= 16 else wide
 
 
-def _problem(title: str, rows: int, N: int, K: int, name: str, bar: Bar | None) -> Problem:
+def _problem(
+    title: str, rows: int, N: int, K: int, name: str, calls: int, bar: Bar | None = None
+) -> Problem:
     logits = title == "head"
     proven = "skinny_logits" if logits else "skinny_linear"
     return Problem(
@@ -105,10 +114,11 @@ def _problem(title: str, rows: int, N: int, K: int, name: str, bar: Bar | None) 
         sizes={"N": N, "K": K},
         num_bytes=weight_bytes(N, K, name) + 2 * rows * K + (4 if logits else 2) * rows * N,
         make_calls=partial(_make_calls, rows, N, K, name, logits),
-        case=product_case(proven, name, rows, PROOF_OUTPUTS, K, cuda_only=False),
+        case=product_case(proven, name, rows, proof_outputs(N, rows), K, cuda_only=False),
         format_name=name,
         bar=bar,
         peers=_peers(rows, N, K, name),
+        calls=calls,
     )
 
 
@@ -122,9 +132,21 @@ def _pair(sizes: ModelSizes, rows: int, name: str) -> Problem:
         sizes={"N": N, "K": K},
         num_bytes=weight_bytes(N, K, name) + 2 * rows * (K + N // 2),
         make_calls=partial(_make_pair_calls, rows, N, K, name),
-        case=product_case(PAIR_OP, name, rows, PROOF_OUTPUTS, K, cuda_only=False),
+        case=product_case(
+            PAIR_OP, name, rows, proof_outputs(N, rows, paired=True), K, cuda_only=False
+        ),
         format_name=name,
+        calls=sizes.num_layers,
     )
+
+
+def proof_outputs(N: int, rows: int, *, paired: bool = False) -> int:
+    """Return the outputs of the case that is proven before a product is timed.
+
+    A few, but all of a pair past which activations stream: tiles are left over of that many alone.
+    """
+    streams = rows > ROW_CLASSES[1] and all(map(has_wgmma, capabilities()))
+    return N if paired and streams else min(N, PROOF_OUTPUTS)
 
 
 def _peers(rows: int, N: int, K: int, name: str) -> tuple[Peer, ...]:
@@ -203,8 +225,13 @@ def _call_pair(
 
 
 def all_rows(tile: SkinnyTile | None, rows: int) -> SkinnyTiles | None:
-    """Let one tile serve a call: two launches of at most 16 rows where it serves no more."""
-    if tile is None:
+    """Let one tile serve a call: two launches of at most 16 rows where it serves no more.
+
+    Returns:
+        Tiles for the call; None where the default serves: for no tile, and for fewer rows than
+        stream past.
+    """
+    if tile is None or (tile.is_streamed and rows <= ROW_CLASSES[1]):
         return None
     wide = tile if rows <= tile.most_rows else None
     return SkinnyTiles(tile, tile, wide, wide)

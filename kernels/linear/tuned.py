@@ -15,7 +15,7 @@ from kernels.linear.skinny import operand_order
 from kernels.linear.skinny_launch import SILU_PAIR, STORE
 from kernels.linear.tile import ROW_CLASSES, SkinnyProblem, SkinnyTile
 from kernels.linear.tile_choice import OP, PAIR_OP
-from kernels.linear.timed import PROOF_OUTPUTS, all_rows, capabilities
+from kernels.linear.timed import all_rows, capabilities, proof_outputs
 
 TUNED_ROWS = (1, 16, 24, 32)
 """Rows at which an entry is timed, one of each class; 1 stands for 1 to 8, as decode runs it. Pairs
@@ -55,8 +55,8 @@ def _candidates(key: Row, *, paired: bool = False) -> Sequence[SkinnyTile]:
 
 
 def _case(problem: Problem) -> Case:
-    N, K = min(problem.sizes["N"], PROOF_OUTPUTS), problem.sizes["K"]
-    rows, name = _row_class(problem), problem.format_name
+    rows, name, K = _row_class(problem), problem.format_name, problem.sizes["K"]
+    N = proof_outputs(problem.sizes["N"], rows, paired=problem.op == PAIR_OP)
     return product_case(problem.op, name, rows, N, K, cuda_only=False)
 
 

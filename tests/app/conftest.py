@@ -17,6 +17,19 @@ from tests.app.terminal import Terminal, wait_until
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(autouse=True)
+def signals_come():
+    """What runs the tests may ignore some of them: nohup does, and a shell's background."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    ignored = [one for one in numbers if signal.getsignal(one) is signal.SIG_IGN]
+    for one in ignored:
+        is_break = one == signal.SIGINT
+        signal.signal(one, signal.default_int_handler if is_break else signal.SIG_DFL)
+    yield
+    for one in ignored:
+        signal.signal(one, signal.SIG_IGN)
+
+
 @pytest.fixture
 def environment(tmp_path):
     """An environment whose folders are the test's own and that holds no setting of ours."""

@@ -42,5 +42,5 @@ def test_a_tool_that_fails_leaves_it_to_the_terminal(desktop, tmp_path):
 def test_what_is_said_of_it_has_room_in_80_columns(monkeypatch):
     monkeypatch.setenv("TMUX", "/tmp/tmux-0/default,1,0")
     said = clipboard.how_copied("x\n" * 1000)
-    assert said == "copied 1001 lines by OSC 52 through tmux or screen (set-clipboard on)"
+    assert said == "copied 1,001 lines by OSC 52 through tmux or screen (set-clipboard on)"
     assert len(said) < 78

@@ -139,7 +139,22 @@ def test_tune_times_the_27b_and_the_own_model_in_the_formats_of_its_files(
 
     monkeypatch.setattr(tuning, "tune", tune)
     assert qwen38("tune", "--profile", "demo").returncode == 0
-    assert asked == [("27b", 5120, ("nvfp4", "fp8_block")), ("demo", 256, ("fp8_block",))]
+    own, shape = ("demo", 256, ("fp8_block",)), ("27b", 5120, ("nvfp4", "fp8_block"))
+    assert asked == [own, shape]
+    asked.clear()
+    assert qwen38("tune").returncode == 0
+    assert asked == [shape, own]
+
+
+def test_tune_counts_what_the_time_did_not_reach_and_names_what_comes_next(qwen38, monkeypatch):
+    monkeypatch.setattr("engine.doctor.has_cuda", lambda: True)
+    monkeypatch.setattr("engine.compute_path.ready_kernels", lambda *_: "")
+    left = tuning.Tuning(unreached=[f"fake double width={width}" for width in range(8, 208)])
+    monkeypatch.setattr(tuning, "this_gpu", lambda folder: None)
+    monkeypatch.setattr(tuning, "tune", lambda *_, **__: left)
+    printed = qwen38("tune").stdout.decode()
+    assert "did not reach 200 of 200 entries, the first of them fake double width=8;" in printed
+    assert "width=9" not in printed
 
 
 def test_tune_dry_run_writes_nothing(qwen38, on_a_gpu, tmp_path):

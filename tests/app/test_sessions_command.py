@@ -111,6 +111,8 @@ def test_files_that_are_no_sessions_are_counted_and_not_waited_for(scripted, qwe
     told = f"2 files in {folder} could not be read: pipe.jsonl, foreign.jsonl."
     assert told.encode() in listed.stderr
     assert qwen38("sessions", "show", "pipe").returncode == 1
+    qwen38("sessions", "delete", listed.stdout.split()[0].decode())
+    assert qwen38("sessions", "list").stderr.decode() == f"{told}\n"
 
 
 def test_delete_takes_all_or_none(scripted, qwen38):

@@ -35,6 +35,11 @@ def test_what_is_known_near_to_none_or_begins_several_is_not_guessed(typed):
     assert did_you_mean(typed, COMMANDS) == ""
 
 
+def test_a_word_for_another_thing_is_not_taken_for_a_slip():
+    assert did_you_mean("gpu", ("auto", "cpu", "cuda")) == "Did you mean 'cuda'?"
+    assert did_you_mean("gpu", ("auto", "cpu")) == "Did you mean 'cpu'?"
+
+
 def test_without_a_guess_what_is_known_is_listed():
     assert nearest("exprt", COMMANDS) == "Did you mean 'export'?"
     assert nearest("volcano", ("b", "a")) == "Known are: a, b."
@@ -68,7 +73,8 @@ def test_a_disk_that_refuses_is_told_with_what_to_do(number, mend):
 @pytest.mark.parametrize(
     ("number", "mend"),
     [(errno.ENOENT, "Check its name."), (errno.EACCES, "Allow yourself to read it."),
-     (errno.EISDIR, "Give a plain file."), (errno.EIO, "Check the disk.")],
+     (errno.EISDIR, "Give a plain file."), (errno.EIO, "Check the disk."),
+     (errno.ELOOP, "Its links lead back to themselves: let them end at a file.")],
 )  # fmt: skip
 def test_a_file_that_does_not_read_is_told_with_what_to_do(number, mend):
     assert how_to_read(OSError(number, "")) == mend

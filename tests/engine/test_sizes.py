@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.sizes import size_text
+from engine.sizes import counted, size_text
 
 
 @pytest.mark.parametrize(
@@ -13,3 +13,8 @@ from engine.sizes import size_text
 )  # fmt: skip
 def test_a_size_is_told_in_the_largest_unit_that_it_fills(num_bytes, text):
     assert size_text(num_bytes) == text
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 rows"), (1, "1 row"), (31_523, "31,523 rows")])
+def test_a_count_is_told_with_its_thousands(number, text):
+    assert counted(number, "row") == text

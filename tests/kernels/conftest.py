@@ -7,6 +7,22 @@ from pathlib import Path
 import pytest
 import torch
 
+from kernels.common import nvrtc
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kept_cubins(tmp_path_factory):
+    """All files of a run, and all workers of it, keep what they compile of CUDA C++ in one folder.
+
+    It is kept by its content: a source that was changed is compiled.
+    """
+    run = tmp_path_factory.getbasetemp()
+    run = run.parent if run.name.startswith("popen-") else run  # a worker's own folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nvrtc, "_folder", {})
+        nvrtc.keep_in(run / "cubins")
+        yield
+
 
 @pytest.fixture
 def on_gpu(monkeypatch) -> None:

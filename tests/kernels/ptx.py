@@ -26,10 +26,11 @@ def ptx_of(path: Path, target: str, macros: Mapping[str, int]) -> str:
 
     Args:
         path: a .cu file.
-        target: "sm_90a", "sm_121a" and so on.
+        target: "sm_90a", "sm_121a" and so on; what is compiled for "compute_90a" is the same, and
+            no machine code is made of it.
         macros: names and values defined before the first line.
     """
-    options = [f"--gpu-architecture={target}"]
+    options = [f"--gpu-architecture={target.replace('sm_', 'compute_')}"]
     with compiled(nvrtc.read_source(path), options, macros) as (program, refusal):
         assert not refusal, refusal
         _, size = compiler.nvrtcGetPTXSize(program)

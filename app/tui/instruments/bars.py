@@ -57,6 +57,16 @@ def ends(left: Row, right: Row, width: int) -> Row:
     return [*Segment.adjust_line_length(left, max(room, 0)), *right]
 
 
+def whole(pieces: Sequence[Row], width: int) -> Row:
+    """The pieces that fit into ``width``, from the first one on; none is cut."""
+    row: Row = []
+    for piece in pieces:
+        if cells_of(row) + cells_of(piece) > width:
+            break
+        row += piece
+    return row
+
+
 def cells_of(row: Row) -> int:
     """Cells of a row."""
     return sum(one.cell_length for one in row)

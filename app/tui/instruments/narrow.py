@@ -1,5 +1,7 @@
 """The instruments of a narrow terminal: two rows, or one, below the message box."""
 
+from typing import NamedTuple
+
 from rich.segment import Segment
 from rich.style import Style
 
@@ -13,8 +15,16 @@ from engine.records import PHASES
 COLUMNS_FOR_TWO, ROWS_FOR_TWO = 80, 24
 COURSE_COLUMNS, ACCEPTED_COLUMNS, BAR_CELLS = 15, 16, 10
 
-Part = tuple[int, Row]
-"""Parts of a low rank leave first when a row is narrow."""
+
+class Part(NamedTuple):
+    """A part of a row; parts of a low rank leave first when the row is narrow.
+
+    A ``picture`` stands beside the part before it, which it shows once more.
+    """
+
+    rank: int
+    row: Row
+    is_picture: bool = False
 
 
 def two_rows(reading: Reading, width: int, look: Look) -> list[Row]:
@@ -32,7 +42,7 @@ def one_row(reading: Reading, width: int, look: Look) -> list[Row]:
     parts = [*_speed(reading, tones, look)[:1], *_accepted(reading, tones, look)[:1]]
     share = reading.share_of_read
     if share is not None:
-        parts.append((7, _pair("bw ", f"{share:.0%}", tones, tones.label, tones.text)))
+        parts.append(Part(7, _pair("bw ", f"{share:.0%}", tones, tones.label, tones.text)))
     return [_fit([*parts, *_context(reading, tones)], width, look)]
 
 
@@ -40,12 +50,12 @@ def _speed(reading: Reading, tones: Tones, look: Look) -> list[Part]:
     rates = reading.rates
     now = rates.now_tok_s if rates is not None else None
     if rates is None or (now is None and not rates.is_over):
-        return [(9, [Segment("no answer yet", tones.label)])]
-    parts: list[Part] = [(9, _now(rates, now, tones, look))]
+        return [Part(9, [Segment("no answer yet", tones.label)])]
+    parts = [Part(9, _now(rates, now, tones, look))]
     if (mean := rates.mean_tok_s) is not None:
-        parts.append((4, _pair("mean ", f"{mean:.1f}", tones, tones.label, tones.text)))
+        parts.append(Part(4, _pair("mean ", f"{mean:.1f}", tones, tones.label, tones.text)))
     if (first := rates.ttft_s) is not None:
-        parts.append((3, _pair("TTFT ", f"{first:.2f} s", tones, tones.label, tones.text)))
+        parts.append(Part(3, _pair("TTFT ", f"{first:.2f} s", tones, tones.label, tones.text)))
     return parts
 
 
@@ -68,20 +78,21 @@ def _accepted(reading: Reading, tones: Tones, look: Look) -> list[Part]:
     most = max(one.tested for one in last)
     text = _pair(f"{rates.accepted_a_round or 0:.2f}", f"/{most} taken", tones)
     drawn = columns([one.accepted for one in last], max(most, 1), 1, look.signs)[0]
-    return [(8, text), (5, [Segment(drawn, tones.accepted)])]
+    return [Part(8, text), Part(5, [Segment(drawn, tones.accepted)], is_picture=True)]
 
 
 def _bandwidth(reading: Reading, tones: Tones, look: Look) -> list[Part]:
     recent = reading.rates.recent if reading.rates is not None else None
     if recent is None:
         ceiling = f"reads {reading.read_gb_s:,.1f} GB/s" if reading.read_gb_s else ""
-        return [(2, [Segment(ceiling, tones.label)])] if ceiling else []
+        return [Part(2, [Segment(ceiling, tones.label)])] if ceiling else []
     share = reading.share_of_read
     text = _pair(f"{recent.gb_s:.1f}", " GB/s", tones)
     if share is None:
-        return [(7, text)]
+        return [Part(7, text)]
     text.append(Segment(f" {share:.0%}", tones.text))
-    return [(7, text), (2, line(share, BAR_CELLS, tones.bandwidth, tones.rest, look.signs))]
+    bar = line(share, BAR_CELLS, tones.bandwidth, tones.rest, look.signs)
+    return [Part(7, text), Part(2, bar, is_picture=True)]
 
 
 def _phases(reading: Reading, tones: Tones) -> list[Part]:
@@ -91,7 +102,7 @@ def _phases(reading: Reading, tones: Tones) -> list[Part]:
     row: Row = []
     for name, tone in zip(PHASES, tones.phases, strict=True):
         row += [Segment(f"{name} ", tone), Segment(f"{recent.phase_ms[name]:.1f} ", tones.text)]
-    return [(8, [*row, Segment("ms", tones.label)])]
+    return [Part(8, [*row, Segment("ms", tones.label)])]
 
 
 def _positions(reading: Reading, tones: Tones) -> list[Part]:
@@ -99,7 +110,7 @@ def _positions(reading: Reading, tones: Tones) -> list[Part]:
     if not shares:
         return []
     figures = " ".join(f"{one:.2f}".removeprefix("0") for one in shares)
-    return [(6, _pair("pos ", figures, tones, tones.label, tones.text))]
+    return [Part(6, _pair("pos ", figures, tones, tones.label, tones.text))]
 
 
 def _context(reading: Reading, tones: Tones) -> list[Part]:
@@ -108,7 +119,7 @@ def _context(reading: Reading, tones: Tones) -> list[Part]:
     held = reading.rates.context_tokens if reading.rates is not None else 0
     share = reading.share_of_context
     used = f"{short(held)}/{short(reading.info.max_context_tokens)}"
-    return [(9, [
+    return [Part(9, [
         Segment("context ", tones.label), Segment(used, tones.text),
         Segment(f" {share:.0%}", tones.of_context(share)),
     ])]  # fmt: skip
@@ -125,12 +136,14 @@ def _fit(parts: list[Part], width: int, look: Look) -> Row:
     mark = Segment(f" {look.signs.side} ", look.faint)
     kept = list(parts)
     while len(kept) > 1 and _cells(kept) > width - 1:
-        kept.remove(min(kept, key=lambda part: part[0]))
+        kept.remove(min(kept, key=lambda part: part.rank))
     joined: Row = [Segment(" ")]
-    for at, (_, row) in enumerate(kept):
-        joined += [mark, *row] if at else row
+    for at, part in enumerate(kept):
+        before = Segment(" ") if part.is_picture else mark
+        joined += [before, *part.row] if at else part.row
     return joined
 
 
 def _cells(parts: list[Part]) -> int:
-    return sum(cells_of(row) for _, row in parts) + 3 * (len(parts) - 1)
+    between = sum(1 if part.is_picture else 3 for part in parts[1:])
+    return sum(cells_of(part.row) for part in parts) + between

@@ -6,7 +6,7 @@ from itertools import accumulate
 from rich.segment import Segment
 from rich.style import Style
 
-from app.tui.instruments.bars import Row, cells_of, columns, line, parts
+from app.tui.instruments.bars import Row, cells_of, columns, line, parts, whole
 from app.tui.instruments.reading import Tones
 from app.tui.instruments.sections import row
 from app.tui.instruments.token_kinds import Kind, Step, steps_of
@@ -95,9 +95,11 @@ def round_rows(
     found += [[], *_times(one, width, tones, look)]
     used = share_of_read(one.gb_s, read_gb_s)
     share = f" {look.signs.dot} {used:.0%} of measured" if read_gb_s else ""
-    told = "  ".join(
-        f"{name} {size_text(one.num_bytes[name])}" for name in BYTE_PARTS if one.num_bytes.get(name)
-    )
+    named = [name for name in BYTE_PARTS if one.num_bytes.get(name)]
+    told = [
+        row((f"{'  ' * bool(at)}{name} {size_text(one.num_bytes[name])}", tones.label))
+        for at, name in enumerate(named)
+    ]
     total = size_text(sum(one.num_bytes.values()))
     found.append(
         row((total, tones.text), (f" in {one.round_ms:.2f} ms = ", tones.label),
@@ -105,8 +107,7 @@ def round_rows(
     )  # fmt: skip
     if read_gb_s:
         found.append(line(used, width, tones.bandwidth, tones.rest, look.signs))
-    found.append(row((told, tones.label)))
-    return found
+    return [*found, whole(told, width)]
 
 
 def _times(one: RoundRecord, width: int, tones: Tones, look: Look) -> list[Row]:
@@ -114,13 +115,13 @@ def _times(one: RoundRecord, width: int, tones: Tones, look: Look) -> list[Row]:
     cells = parts(ms, width)
     signs = look.signs.phases
     bar = [(signs[at] * count, tones.phases[at]) for at, count in enumerate(cells)]
-    legend: list[tuple[str, Style]] = []
-    for at, name in enumerate(PHASES):
-        legend += [
-            (f"{signs[at]} ", tones.phases[at]), (f"{name} ", tones.label),
-            (f"{ms[at]:.2f}  ", tones.text),
-        ]  # fmt: skip
-    return [row(*bar), row(*legend, (f"= {one.round_ms:.2f} ms", tones.label))]
+    legend = [
+        row(("  " * bool(at), tones.text), (f"{signs[at]} ", tones.phases[at]),
+            (f"{name} ", tones.label), (f"{ms[at]:.2f}", tones.text))
+        for at, name in enumerate(PHASES)
+    ]  # fmt: skip
+    total = row(("  ", tones.text), (f"= {one.round_ms:.2f} ms", tones.label))
+    return [row(*bar), whole([*legend, total], width)]
 
 
 def _compared(steps: list[Step], texts: Texts, width: int, tones: Tones, look: Look) -> list[Row]:

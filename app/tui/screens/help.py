@@ -21,6 +21,7 @@ from app.tui.instruments.definitions import DEFINITIONS
 from app.tui.keymap import Where, listed
 from app.tui.own_keys import FILE_NAME, OwnKey
 from app.tui.theme import Look
+from app.tui.wrap import fold
 from app.visible import visible
 
 LABEL_CELLS = 22
@@ -43,6 +44,13 @@ class HelpPart:
 
     title: str
     rows: tuple[tuple[str, str], ...]
+
+
+def _label(text: str) -> str:
+    """A label in its column, indented; what goes on in the next row stands further in."""
+    parts = text.replace("|", "| ")  # a row may end behind each of several words to choose from
+    first, *more = (one.replace("| ", "|") for one in fold(parts, LABEL_CELLS - 4))
+    return "\n".join([f"  {first}", *(f"    {one}" for one in more)]).replace(" \n", "\n")
 
 
 class HelpScreen(ModalScreen[None]):
@@ -91,6 +99,6 @@ class HelpScreen(ModalScreen[None]):
         table.add_column(ratio=1)
         table.add_row(Text(title, look.heading))
         for left, right in rows:
-            table.add_row(Text(f"  {left}", look.user), Text(right, look.text))
+            table.add_row(Text(_label(left), look.user), Text(right, look.text))
         table.add_row()
         return table

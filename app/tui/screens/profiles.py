@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 WIDE = 74
 """Cells of the sheet's inside from which every column has room."""
 
-KEYS = "Enter opens · PgDn reads on · Esc closes"
+KEYS = "Enter {does} · PgDn reads on · Esc closes"
+OPENS = "open it; the conversation is kept and read again; Esc gives up"
+COMPARES = "answer the last prompt under it as well; the one that is loaded comes back"
 FOOTNOTE = "tok/s are expected: read bandwidth / bytes of a round; drafts multiply them"
 UNMEASURED = "tok/s are told once a model is loaded: its read bandwidth is measured then"
 
@@ -45,20 +47,6 @@ class ProfileScreen(ModalScreen[str | None]):
         title: of the sheet, which says what the choice is for.
         without: leave the current one out, as a comparison wants.
     """
-
-    HELP_PART: ClassVar = HelpPart(
-        "In the list of profiles",
-        (
-            (
-                "Up / Down",
-                "look at a profile: what it needs, and what to do about missing files",
-            ),
-            ("Enter", "open it; the conversation is kept and read again; Esc gives up"),
-            ("PgUp / PgDn", "scroll the text below the list"),
-            ("tok/s", "read bandwidth / bytes of a round, or what was timed on such a GPU"),
-            ("Esc", "close"),
-        ),
-    )
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f3,q", "dismiss", show=False),
@@ -107,8 +95,26 @@ class ProfileScreen(ModalScreen[str | None]):
         self.run_worker(self._read, thread=True)
 
     @property
+    def HELP_PART(self) -> HelpPart:  # noqa: N802  as sheets with one purpose name it
+        """What this sheet understands: Enter does what the choice is for."""
+        return HelpPart(
+            "In the list of profiles",
+            (
+                (
+                    "Up / Down",
+                    "look at a profile: what it needs, and what to do about missing files",
+                ),
+                ("Enter", COMPARES if self._without else OPENS),
+                ("PgUp / PgDn", "scroll the text below the list"),
+                ("tok/s", "read bandwidth / bytes of a round, or what was timed on such a GPU"),
+                ("Esc", "close"),
+            ),
+        )
+
+    @property
     def _keys(self) -> str:
-        return KEYS.replace("·", self._look.signs.dot)
+        does = "compares" if self._without else "opens"
+        return KEYS.format(does=does).replace("·", self._look.signs.dot)
 
     def _read(self) -> None:
         try:

@@ -17,6 +17,7 @@ from app.tui.instruments.round_table import round_rows, strip_rows, table_rows
 from app.tui.instruments.rows import Rows
 from app.tui.instruments.sections import row
 from app.tui.theme import Look
+from app.tui.themed import ThemedApp
 from engine.sizes import counted
 
 PAINTS_S = 10
@@ -64,12 +65,17 @@ class RoundsScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         """Follow what happens."""
-        self.set_interval(1 / PAINTS_S, self.paint)
+        self.set_interval(1 / PAINTS_S, self._tick)
 
     def on_resize(self) -> None:
         """Fit the terminal."""
         self._pane.display = self.size.width >= COLUMNS_FOR_PANE
         self.call_after_refresh(self.paint)
+
+    def _tick(self) -> None:
+        app = self.app  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if not (isinstance(app, ThemedApp) and app.is_behind):
+            self.paint()
 
     def paint(self) -> None:
         """Show what is known now."""

@@ -8,6 +8,7 @@ import pytest
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from app.interrupt import EndOnSignal
 from app.live import LiveSettings
 from app.plain.chat import talk
 from app.plain.prompt import EditingReader
@@ -46,6 +47,12 @@ def state(tmp_path):
         return PlainState(engine, opener, store, session, live, history, profiles=profiles)
 
     return make
+
+
+@pytest.fixture
+def ends():
+    with EndOnSignal() as asked:
+        yield asked
 
 
 def test_a_talk_is_answered_and_kept(state, capfd):
@@ -201,12 +208,12 @@ def test_an_engine_that_says_nothing_at_all_counts_as_a_refusal(state, capfd, mo
     assert "ended without an answer" in capfd.readouterr().err
 
 
-def test_the_prompt_edits_completes_and_keeps_the_draft(tmp_path):
+def test_the_prompt_edits_completes_and_keeps_the_draft(tmp_path, ends):
     kept = []
     history = PromptHistory(tmp_path / "history.jsonl")
     history.add("an earlier one")
     with create_pipe_input() as keys:
-        reader = EditingReader(history, kept.append, keys, DummyOutput())
+        reader = EditingReader(ends, history, kept.append, keys, DummyOutput())
         keys.send_text("one\x0atwo\\\rthree\r")
         assert reader.read("") == "one\ntwo\nthree"
         keys.send_text("\x1b[200~pasted\nlines\x1b[201~\r")
@@ -220,21 +227,25 @@ def test_the_prompt_edits_completes_and_keeps_the_draft(tmp_path):
     assert kept
 
 
-def test_without_an_editor_ctrl_x_ctrl_e_says_so_and_keeps_the_text(tmp_path, monkeypatch, capfd):
+def test_without_an_editor_ctrl_x_ctrl_e_says_so_and_keeps_the_text(
+    tmp_path, ends, monkeypatch, capfd
+):
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
     with create_pipe_input() as keys:
-        reader = EditingReader(PromptHistory(tmp_path / "h"), [].append, keys, DummyOutput())
+        reader = EditingReader(ends, PromptHistory(tmp_path / "h"), [].append, keys, DummyOutput())
         keys.send_text("kept\x18\x05\r")
         assert reader.read("") == "kept"
     assert "No editor was found: set EDITOR to one." in capfd.readouterr().err
 
 
-def test_a_megabyte_is_pasted(tmp_path):
+def test_a_megabyte_is_pasted(tmp_path, ends):
     paste = "word " * 200_000
     with create_pipe_input() as keys:
-        reader = EditingReader(PromptHistory(tmp_path / "h"), lambda _: None, keys, DummyOutput())
+        reader = EditingReader(
+            ends, PromptHistory(tmp_path / "h"), lambda _: None, keys, DummyOutput()
+        )
         writer = threading.Thread(target=keys.send_text, args=(f"\x1b[200~{paste}\x1b[201~\r",))
         writer.start()
         assert reader.read("") == paste
@@ -253,18 +264,6 @@ def test_a_whole_talk_on_a_terminal(on_terminal):
         seen, code = terminal.exit_code()
         assert code == 0
         assert "--resume" in seen
-        assert terminal.is_as_before()
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_dying_at_the_prompt_leaves_the_terminal_sane(on_terminal, number):
-    with on_terminal([], "chat", "--plain") as terminal:
-        terminal.wait_for("you>")
-        terminal.type("half a message")
-        terminal.wait_for("message")
-        launcher, child = terminal.family()
-        os.kill(child if number == signal.SIGKILL else launcher, number)
-        assert terminal.exit_code()[1] == 128 + number
         assert terminal.is_as_before()
 
 

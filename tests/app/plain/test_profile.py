@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from app.interrupt import EndOnSignal
 from app.plain.chat import talk
 from engine.errors import RequestError
 from tests.app.plain.test_plain import ListReader, state  # noqa: F401  (a fixture)
@@ -82,3 +83,21 @@ def test_compare_answers_twice_and_goes_back(state, capfd, beside):  # noqa: F81
     assert "goes on as before" in said
     assert "'nope' cannot be opened" in said
     assert [one.content for one in now.session.path_messages()] == ["hello", "a b c"]
+
+
+@pytest.mark.parametrize("line", ["/profile fp8", "/compare fp8"])
+def test_an_end_that_is_asked_for_while_another_profile_loads_leaves_none_open(
+    state,  # noqa: F811
+    line,
+):
+    fp8 = Load(waits=True)
+    menu = FakeMenu({"nvfp4": Load(), "fp8": fp8}, beside=False)
+    now = state(Script(answer="four bits"), profiles=menu)
+    asks = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
+    with EndOnSignal() as ends:
+        asks.start()
+        with pytest.raises(SystemExit) as left:
+            talk(now, ListReader("hello", line, "never read"))
+    assert left.value.code == 128 + signal.SIGTERM
+    assert ends.signal == signal.SIGTERM
+    assert all(one.is_closed for load in menu.loads.values() for one in load.engines)

@@ -137,6 +137,7 @@ def seat(tmp_path: Path) -> Callable[..., object]:
         finally:
             worker.close()
             app.chat.close()
+            store.close()
 
     return open_seat
 

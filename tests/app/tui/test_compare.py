@@ -6,6 +6,7 @@ import pytest
 
 from app.tui.comparison import difference_at
 from app.tui.screens.compare import CompareScreen
+from app.tui.screens.profiles import COMPARES
 from tests.fakes.engine import Script
 from tests.fakes.profiles import FakeMenu, Load
 
@@ -43,6 +44,9 @@ async def test_both_answers_stand_beside_each_other_and_the_first_profile_is_bac
         await asked(s)
         await s.pilot.press("f9")
         await s.until(lambda: "Compare with which" in s.text and "fp8" in s.text)
+        assert "Enter compares" in s.text
+        assert "Enter opens" not in s.text
+        assert ("Enter", COMPARES) in s.app.screen.HELP_PART.rows
         await s.pilot.press("down", "enter")
         await s.until(lambda: isinstance(s.app.screen, CompareScreen))
         await over(s)

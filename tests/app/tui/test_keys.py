@@ -2,6 +2,7 @@
 
 import pytest
 
+from app.slash import SLASH_COMMANDS
 from app.tui.keymap import KEYS
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.resume import ResumeScreen
@@ -223,6 +224,13 @@ async def test_control_t_walks_the_ways_of_showing_thinking(seat):
         await s.idle()
         assert "deep secret" not in s.text
         assert "▸ thought" in s.text
+        assert "Ctrl+T shows it" in s.text
+        await s.pilot.press("ctrl+t")
+        assert "deep secret" in s.text
+        assert "thinking is shown in full" in s.state
+        await s.pilot.press("ctrl+t")
+        assert "Ctrl+T shows it" not in s.text  # it hides it next
+        assert "a click shows it" in s.text
         seen = {}
         for _ in range(4):
             await s.pilot.press("ctrl+t")
@@ -361,7 +369,6 @@ async def test_slash_commands_complete_run_and_refuse(seat, tmp_path):
 
 
 async def test_every_command_of_the_table_has_its_part_here(seat):
-    from app.slash import SLASH_COMMANDS
 
     async with seat() as s:
         assert s.app._commands.names == {one.name for one in SLASH_COMMANDS}

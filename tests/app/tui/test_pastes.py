@@ -44,6 +44,12 @@ async def test_a_short_paste_is_put_in_as_it_is(seat):
         assert s.app.composer.text == "two\nlines␇"
 
 
+def test_a_sign_of_thousands_of_lines_is_exchanged_for_them():
+    pastes, text = PastedTexts(), "a line\n" * 5000
+    assert pastes.paste(text) == "[pasted text #1: 5,001 lines, 35.0 KB]"
+    assert pastes.expand("see [pasted text #1: 5,001 lines, 35.0 KB]") == f"see {text}"
+
+
 def test_signs_that_the_person_typed_are_not_exchanged():
     pastes = PastedTexts()
     for number in ("1", "9" * 5000):  # Python reads no number of so many digits

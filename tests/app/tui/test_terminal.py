@@ -209,6 +209,25 @@ def test_bytes_to_the_terminal_stay_modest_while_streaming(terminal):
     t.until("stopped, the text is kept")
 
 
+PARAGRAPHS = "\n\n".join(
+    " ".join(f"word{n}" for n in range(at, at + 60)) for at in range(0, 9000, 60)
+)
+
+
+def test_a_terminal_that_takes_nothing_for_a_while_is_not_sent_what_is_old(terminal):
+    t = terminal({"answer": PARAGRAPHS, "round_s": 0.03}, columns=120, rows=36)
+    t.until("ready")
+    t.send("go\r")
+    t.until("word300")
+    time.sleep(3)
+    t.send("typed")
+    before = len(t.raw)
+    t.until("typed")
+    assert len(t.raw) - before < 80_000
+    t.send("\x1b")
+    t.until("kept")
+
+
 def test_an_editor_that_is_not_there_leaves_the_chat_as_it_was(terminal):
     t = terminal({"answer": "still here"}, EDITOR="/nowhere/editor", VISUAL="")
     t.until("ready")

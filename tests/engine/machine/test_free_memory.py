@@ -4,7 +4,12 @@ import pytest
 import torch
 
 from engine.machine import free_memory
-from engine.machine.free_memory import available_bytes, no_memory_left, shares_memory
+from engine.machine.free_memory import (
+    available_bytes,
+    is_refused,
+    no_memory_left,
+    shares_memory,
+)
 from tests.fakes.spark import FREE_OF_CUDA, be_a_spark
 
 REFUSED = torch.OutOfMemoryError(
@@ -52,3 +57,16 @@ def test_memory_that_is_refused_after_all_is_a_sentence(monkeypatch, integrated)
     assert said.message.endswith("CUDA out of memory. Tried to allocate 2.00 GiB.")
     assert ("drop_caches" in said.mend) == bool(integrated)
     assert "drop_caches" not in no_memory_left(REFUSED, "cpu").mend
+
+
+def test_memory_that_the_system_refuses_is_the_same_sentence():
+    with pytest.raises(RuntimeError) as refused:
+        torch.empty(1 << 60, dtype=torch.uint8)
+    for problem, said in (
+        (refused.value, f"{(1 << 60) / 1e9:,.1f} GB could not be had"),
+        (MemoryError(), "the system gives no more"),
+        (REFUSED, "CUDA out of memory. Tried to allocate 2.00 GiB"),
+    ):
+        assert is_refused(problem)
+        assert f"memory was refused: {said}" in no_memory_left(problem, "cpu").message
+    assert not is_refused(RuntimeError("a shape"))

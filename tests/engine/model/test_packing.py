@@ -250,3 +250,15 @@ def test_every_format_of_a_profile_can_be_packed_for_a_spark():
     model = random_model(SHAPE_DEMO, formats, device="cpu", packer=packer(SM_121))
     assert not model.weights.layers[0].mlp.down.weight.spread
     assert model.step(3, model.new_state(64)).isfinite().all()
+
+
+@pytest.mark.parametrize(("unused", "times"), [(256 << 20, 0), ((256 << 20) + 1, 1)])
+def test_much_memory_that_lies_unused_goes_back_before_a_weight_settles(monkeypatch, unused, times):
+    gave = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 7 + unused)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 7)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: gave.append("back"))
+    one = packer()
+    one.add("layers.0.mlp.down_proj.weight", torch.ones(16, 128, dtype=torch.bfloat16))
+    assert len(gave) == times

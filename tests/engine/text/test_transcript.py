@@ -51,7 +51,7 @@ def test_the_first_prompt_is_its_renderings_ids(plain):
 
 def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenised(plain, monkeypatch):
     monkeypatch.setattr(plain.tokenizer, "encode_guarded", None)
-    with pytest.raises(RequestError, match=r"has at least \d+ tokens and the context 4096"):
+    with pytest.raises(RequestError, match=r"has at least 30,773 tokens and the context 4,096"):
         plain.prompt(Message("user", "ice " * 100_000))
 
 

@@ -70,3 +70,25 @@ def test_tables_that_ship_hold_every_product_of_the_27b(capability, profile):
     table = shipped_table("linear", capability)
     for op, N, Kp, name in launched(subject_of_shape("27b", PROFILES[profile])):
         assert lookup(table, N, Kp, name, paired=op == PAIR_OP), f"{op} {name} {N}x{Kp}"
+
+
+def shapes(models):
+    """Outputs and inputs of the entries, in order, each once."""
+    found = entries_of(LINEAR, models, ())
+    return list(dict.fromkeys((one.key["N"], one.key["K"]) for one in found))
+
+
+def test_what_moves_most_of_a_round_comes_first_and_what_a_round_has_in_another_last():
+    gate_up, down, qkv_z, out = (34816, 5120), (5120, 17408), (16384, 5120), (5120, 6144)
+    head = (248320, 5120)
+    found = shapes([sizes_of("27b", SHAPES["27b"], ("nvfp4",))])
+    assert found[:5] == [gate_up, down, head, qkv_z, out]
+    parts = [(12288, 5120), (10240, 5120), (6144, 5120), (1024, 5120), (96, 5120)]
+    assert found[-5:] == parts
+
+
+def test_entries_of_the_first_model_come_before_those_that_only_others_need():
+    own, other = sizes_of("own", SHAPE_DEMO, ("nvfp4",)), sizes_of("27b", SHAPES["27b"])
+    alone = shapes([own])
+    assert shapes([own, other])[: len(alone)] == alone
+    assert shapes([other, own])[-len(alone) :] == alone

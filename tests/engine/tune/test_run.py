@@ -201,6 +201,18 @@ def test_without_time_the_entries_are_named(tune):
     assert found.unreached == ["fake double width=8"]
 
 
+def test_the_family_with_most_entries_takes_the_time_that_the_others_leave(tune, ran, monkeypatch):
+    few = fake.family(ran)
+    timed = lambda sizes, rows: tuple(fake.problem(ran, rows, width=width) for width in (8, 16))
+    many = replace(few, name="many", timed=timed)
+    place = tuning.Place("cpu", fake.CAPABILITY, None)
+    monkeypatch.setattr(tuning, "read_table", lambda *_: ())
+    found = tuning.tune(
+        [many, few], MODELS, place, seconds=-1, dry_run=True, progress=lambda _: None
+    )
+    assert found.unreached == ["fake double width=8", "many double width=8", "many double width=16"]
+
+
 def test_when_the_time_is_up_no_further_tile_is_tried_and_the_fastest_so_far_is_proven(
     tune, ran, monkeypatch
 ):
@@ -248,7 +260,9 @@ def test_the_norms_have_an_entry_for_every_width_of_the_models():
         *(f"{op} width={width}" for op in ("rms_norm", "add_rms_norm") for width in (256, 5120)),
         "gated_rms_norm width=128",
     }
-    moved = [one.problems[0].num_bytes for one in entries]
+    first = entries_of(norm, MODELS[:1], tiles.shipped_table("norm", (9, 0)))
+    assert [one.label for one in entries[: len(first)]] == [one.label for one in first]
+    moved = [max(problem.num_bytes for problem in one.problems) for one in first]
     assert moved == sorted(moved, reverse=True)
 
 

@@ -20,7 +20,7 @@ from tests.fakes.model import FakeModel, local_engine, write_text_files
         ({"prompt_ids": None}, "nothing to answer"),
         ({"prompt_ids": ()}, "holds no token"),
         ({"prompt_ids": (1, 320)}, "holds the id 320"),
-        ({"prompt_ids": (1,) * 4096}, "has 4096 tokens and the context 4096"),
+        ({"prompt_ids": (1,) * 4096}, "has 4,096 tokens and the context 4,096"),
         ({"prompt_ids": (1,) * 4096}, r"Raise model.context_tokens \(up to 1048576\)"),
         ({"drafter": "lokup"}, "no drafter 'lokup'. Did you mean 'lookup'"),
         ({"draft_shape": "chian"}, "no shape 'chian' of drafts. Did you mean 'chain'"),

@@ -65,6 +65,23 @@ def test_thinking_ends_behind_its_budget_and_the_answer_follows(folder, tokenize
     assert ("ice" in record.reasoning) is (budget > 0)
 
 
+def test_an_answer_that_goes_on_has_what_is_left_of_its_budget(folder, tokenizer):
+    begun = ask(thinker(folder, tokenizer), thinking_budget=9, max_tokens=4)
+    spent = len(tokenizer.encode(begun.reasoning, control=False))
+    assert (begun.text, spent > 0) == ("", True)
+
+    def go_on(budget):
+        begins = (Message("user", "hello"), Message("assistant", "", begun.reasoning))
+        request = Request(
+            messages=begins, sampling=GREEDY, drafter="off", max_tokens=60, thinking_budget=budget
+        )
+        return run(thinker(folder, tokenizer), request)[-1].record
+
+    assert num_thought(go_on(9), tokenizer) == 9 - spent
+    assert num_thought(go_on(1), tokenizer) == 0  # lowered meanwhile
+    assert go_on(9).text == "a river"
+
+
 @pytest.mark.parametrize("drafter", ["mtp", "lookup", "wrong", "half", "replay"])
 @pytest.mark.parametrize("shape", ["chain", "tree"])
 def test_a_budget_cuts_at_the_same_token_whatever_is_drafted(folder, tokenizer, drafter, shape):

@@ -5,15 +5,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from engine.check.families import sizes_of
+from engine.model.config import SHAPE_27B
 from kernels.attention.cases import FAMILY
 from kernels.attention.prep import attention_prep
 from kernels.attention.prep_cases import EPS, empty_store, prep_case, prepare
 from kernels.attention.prep_timed import timed_prep
 from kernels.attention.reference import rotate_reference
-from kernels.common.problem import ModelSizes
 from kernels.norm.reference import rms_norm_reference
 
-SIZES = ModelSizes("27b", 5120, 17408, 248320, 24, 4, 256, 16, 48, 128, 128, 4, ("nvfp4",))
+SIZES = sizes_of("27b", SHAPE_27B, ("nvfp4",))
 
 
 def test_the_kernels_and_the_cpu_path_are_green(run_script):

@@ -6,12 +6,19 @@ import pytest
 
 from kernels.common import interpreter
 
+HERE = Path(__file__).parent
+
 
 def test_every_repaired_operation_agrees_with_torch(run_script):
-    script = Path(__file__).with_name("interpreter_script.py")
-    verdicts = run_script(script, interpreted=True)
+    verdicts = run_script(HERE / "interpreter_script.py", interpreted=True)
     assert len(verdicts) == 6
     assert [name for name, agrees in verdicts.items() if not agrees] == []
+
+
+def test_shortcuts_are_taken_and_change_nothing(run_script):
+    verdicts = run_script(HERE / "shortcuts_script.py", interpreted=True)
+    assert len(verdicts) == 11
+    assert [name for name, holds in verdicts.items() if not holds] == []
 
 
 def test_a_process_that_compiles_cannot_be_repaired():

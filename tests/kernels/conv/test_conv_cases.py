@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from engine.check.families import sizes_of
+from engine.model.config import SHAPE_27B
 from kernels.common.compare import different_bits
-from kernels.common.problem import ModelSizes
 from kernels.conv import conv_fold, conv_gates, conv_prefill
 from kernels.conv.arguments import GateInputs
 from kernels.conv.cases import FAMILY
@@ -14,7 +15,7 @@ from kernels.conv.rounds import Layer, Rounds
 from kernels.conv.timed import timed
 from kernels.delta import reference as delta
 
-SIZES = ModelSizes("27b", 5120, 17408, 248320, 24, 4, 256, 16, 48, 128, 128, 4, ("nvfp4",))
+SIZES = sizes_of("27b", SHAPE_27B, ("nvfp4",))
 
 
 @pytest.fixture

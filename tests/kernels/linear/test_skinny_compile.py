@@ -12,7 +12,6 @@ from importlib import resources
 
 import pytest
 
-from kernels.common import nvrtc
 from kernels.common.compile import mnemonics_of, usage_of
 from kernels.common.shared_memory import MAX_SHARED_BYTES
 from kernels.linear import skinny_launch
@@ -122,17 +121,11 @@ def facts_of(launched: Launched) -> Facts:
 
 
 @pytest.fixture(scope="module")
-def facts(tmp_path_factory) -> dict[object, Facts]:
+def facts() -> dict[object, Facts]:
     """What every distinct binary uses, compiled two at a time."""
-    before = dict(nvrtc._folder)
-    nvrtc.keep_in(tmp_path_factory.mktemp("cubins"))
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            found = pool.map(facts_of, DISTINCT)
-            return {one.key: fact for one, fact in zip(DISTINCT, found, strict=True)}
-    finally:
-        nvrtc._folder.clear()
-        nvrtc._folder.update(before)
+    with ThreadPoolExecutor(2) as pool:
+        found = pool.map(facts_of, DISTINCT)
+        return {one.key: fact for one, fact in zip(DISTINCT, found, strict=True)}
 
 
 def named(launched: Launched) -> str:

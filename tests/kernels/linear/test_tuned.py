@@ -4,10 +4,13 @@ import pytest
 import torch
 
 from engine.check.families import sizes_of
-from engine.model.config import SHAPE_DEMO
+from engine.model.config import SHAPE_27B, SHAPE_DEMO
+from engine.tune.tiles import read_table
+from kernels.common.chips import has_large_blocks
 from kernels.linear import skinny_launch
-from kernels.linear.tile import SkinnyTile
-from kernels.linear.tile_choice import PAIR_OP
+from kernels.linear.tile import SkinnyProblem, SkinnyTile
+from kernels.linear.tile_choice import PAIR_OP, nominal_gpu
+from kernels.linear.tile_room import fits
 from kernels.linear.timed import all_rows, timed
 from kernels.linear.tuned import TUNABLES, launched
 
@@ -60,6 +63,47 @@ def test_a_tile_of_16_rows_is_compiled_for_both_launches_of_32():
     tile = SkinnyTile(1, 1, 1, 2, "global", most_rows=16)
     found = list(launched(named("down", 24, "nvfp4"), tile))
     assert [one.problem.rows for one in found] == [16, 8, 16, 8]
+
+
+CHIPS = pytest.mark.parametrize("capability", [(9, 0), (12, 1)])
+
+
+def launches_of_a_proof(problem, case, tile):
+    """Every launch of a call of 1 to all rows of a case, with a tile, but for the default's."""
+    for rows in range(1, case.sizes["T"] + 1):
+        tiles = all_rows(tile, rows)
+        for count, one in tiles.launches(rows) if tiles else ():
+            paired = problem.op == PAIR_OP
+            N, K = case.sizes["N"], case.sizes["K"]
+            yield SkinnyProblem(N, K, problem.format_name, count, paired), one
+
+
+@CHIPS
+@pytest.mark.parametrize("rows", [1, 16, 24, 32])
+def test_whatever_serves_can_be_launched_in_all_calls_that_prove_it(rows, capability, monkeypatch):
+    monkeypatch.setattr("kernels.linear.timed.capabilities", lambda: (capability,))
+    table = read_table("linear", capability)
+    num_sms, limit = nominal_gpu(has_large_blocks(capability))
+    for problem in timed(sizes_of("27b", SHAPE_27B), rows):
+        tunable = BY_OP[problem.op]
+        tile = tunable.find(table, tunable.key(problem))
+        for case in (problem.case, tunable.case(problem)):
+            for about, one in launches_of_a_proof(problem, case, tile):
+                assert fits(one, about, num_sms, limit), f"{problem.name}: {one} {about}"
+
+
+@CHIPS
+@pytest.mark.parametrize("rows", [1, 16, 24, 32])
+def test_whatever_is_worth_timing_can_be_compared(rows, capability, monkeypatch):
+    monkeypatch.setattr("kernels.linear.timed.capabilities", lambda: (capability,))
+    monkeypatch.setattr("kernels.linear.tuned.capabilities", lambda: (capability,))
+    num_sms, limit = nominal_gpu(has_large_blocks(capability))
+    for problem in timed(sizes_of("27b", SHAPE_27B), rows):
+        tunable = BY_OP[problem.op]
+        case = tunable.case(problem)
+        for tile in tunable.candidates(tunable.key(problem)):
+            *_, (about, one) = launches_of_a_proof(problem, case, tile)
+            assert fits(one, about, num_sms, limit), f"{problem.name}: {one} {about}"
 
 
 @needs_gpu

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from app.tui.instruments.bars import cells_of, columns, ends, line, parts
+from app.tui.instruments.bars import cells_of, columns, ends, line, parts, whole
 from app.tui.instruments.sections import row
 from app.tui.theme import ASCII, UNICODE
 
@@ -38,3 +38,10 @@ def test_the_right_end_stays(left, width):
     found = ends(row((left, PLAIN)), row(("9 ms", PLAIN)), width)
     assert "".join(one.text for one in found).endswith("9 ms")
     assert cells_of(found) <= max(width, 4)
+
+
+def test_pieces_are_shown_whole_or_not_at_all():
+    pieces = [row((text, PLAIN)) for text in ("draft 1", "  verify 22", "  host 3")]
+    for width, text in ((40, "draft 1  verify 22  host 3"), (25, "draft 1  verify 22"),
+                        (17, "draft 1"), (6, "")):  # fmt: skip
+        assert "".join(one.text for one in whole(pieces, width)) == text

@@ -1,5 +1,7 @@
 """The instruments on the screen: their forms, their keys, the rounds to step through."""
 
+import re
+
 import pytest
 
 from app.tui.instruments.instruments import form_of
@@ -45,6 +47,26 @@ async def test_f2_walks_through_the_views(seat):
         assert len(s.app.screen_stack) == 1
 
 
+async def test_a_picture_stands_beside_the_figure_that_it_shows(seat):
+    async with seat(Script(answer=ANSWER), size=(111, 36)) as s:
+        await answered(s)
+        lines = s.text
+        assert "/3 taken ▅" in lines
+        assert "10% ━" in lines
+        assert "│ ━" not in lines
+
+
+@pytest.mark.parametrize("columns", [40, 60, 75, 100])
+async def test_of_a_round_no_figure_is_cut(seat, columns):
+    async with seat(Script(answer=ANSWER), size=(columns, 24)) as s:
+        await answered(s)
+        await s.send("/view full")
+        legend = next(one for one in s.text.splitlines() if "█ draft" in one)
+        assert re.fullmatch(r"(.* )?█ draft 1\.00(  █ [a-z]+ \d\.\d\d)*(  = 10\.00 ms)?", legend)
+        moved = next(one for one in s.text.splitlines() if one.strip().startswith("weights"))
+        assert re.fullmatch(r" *weights \d+\.\d MB(  [a-z]+ \d+\.\d [KM]B)*", moved)
+
+
 async def test_the_command_does_what_the_key_does(seat):
     async with seat(Script(answer=ANSWER), size=(120, 36)) as s:
         await answered(s)
@@ -76,7 +98,7 @@ async def test_rounds_are_stepped_through(seat, size):
             await s.pilot.press(*keys)
             await s.pilot.pause()
             assert f"ROUND {index} " in s.app.screen.shown
-        assert f"= {rounds[13].round_ms:.2f} ms" in s.app.screen.shown
+        assert f" in {rounds[13].round_ms:.2f} ms = " in s.app.screen.shown
         assert f"{rounds[13].gb_s:.1f} GB/s" in s.app.screen.shown
         await s.pilot.press("escape")
         assert len(s.app.screen_stack) == 1
