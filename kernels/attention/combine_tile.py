@@ -47,12 +47,12 @@ class CombineTile:
 def default(blocks: int, chunks: int, num_sms: int) -> CombineTile:
     """Return the launch choice for so many rows and heads, and chunks of a context class.
 
-    Of few chunks a thread adds up more strands, and most where blocks are many: then all of them
-    find room at one time. Few blocks with many chunks ask far ahead.
+    A thread adds up one strand and asks for all of it at once, of a long context for a part, which
+    is larger where blocks are few. Of few chunks it adds up two where blocks are many: then all of
+    them find room at one time.
     """
-    if blocks > 3 * num_sms and chunks <= 4 * STRANDS:
-        return CombineTile(4, 2, min_blocks=6)
-    if chunks <= 3 * STRANDS:
+    strand = -(-chunks // STRANDS)
+    if blocks > 3 * num_sms and strand <= 3:
         return CombineTile(2, 2, min_blocks=3)
-    ahead = 12 if 2 * blocks <= num_sms else 2
-    return CombineTile(1, ahead, min_blocks=1 if ahead > 2 else 3)
+    ahead = min(strand, 12 if 2 * blocks <= num_sms else 4)
+    return CombineTile(1, ahead, min_blocks=1 if ahead > 4 else 3)

@@ -63,8 +63,8 @@ struct Sums {
       add_step(unit_row(ring.place(unit + k * 16 / UNIT), k * 16 % UNIT + (lane & 15)), p[k], part, lane);
   }
 
-  // The largest magnitude of a side's columns of row g, or of g + 8 in the second half, of all or of those that
-  // are finite. Four chains, for each is as long as its instructions take.
+  // The largest magnitude of what this lane has of a side's columns of row g, or of g + 8 in the second half, of all
+  // or of those that are finite. Four chains, for each is as long as its instructions take.
   template <bool FINITE>
   __device__ __forceinline__ float largest(int side, int half) const {
     float most[4] = {0.0f, 0.0f, 0.0f, 0.0f};
@@ -76,17 +76,30 @@ struct Sums {
         float& chain = most[n % 2 * 2 + i];
         if (!FINITE || x < CUDART_INF_F) chain = fmaxf(chain, x);  // which passes over NaN
       }
-    return largest_of_quad(fmaxf(fmaxf(most[0], most[1]), fmaxf(most[2], most[3])));
+    return fmaxf(fmaxf(most[0], most[1]), fmaxf(most[2], most[3]));
   }
 
-  // Find the powers of row g, or of g + 8, in the sides of the warp's columns.
-  __device__ __forceinline__ void find_powers(Power (&powers)[V_SIDES], int half) const {
+  // Find the largest finite magnitudes of rows g and g + 8 in the sides of the warp's columns; `both`: there are
+  // rows from g + 8 on. All of them together, for lanes wait for each other.
+  __device__ __forceinline__ void find_largest(float (&most)[2][V_SIDES], bool both) const {
+    bool infinite = false;
 #pragma unroll
-    for (int side = 0; side < V_SIDES; ++side) {
-      float most = largest<false>(side, half);
-      if (__builtin_expect(__any_sync(~0u, most == CUDART_INF_F), false)) most = largest<true>(side, half);
-      powers[side] = power_of(most);
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int side = 0; side < V_SIDES; ++side) {
+        most[half][side] = half == 0 || both ? largest<false>(side, half) : 0.0f;
+        infinite |= most[half][side] == CUDART_INF_F;
+      }
+    if (__builtin_expect(__any_sync(~0u, infinite), false)) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int side = 0; side < V_SIDES; ++side) most[half][side] = largest<true>(side, half);
     }
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int side = 0; side < V_SIDES; ++side) most[half][side] = largest_of_quad(most[half][side]);
   }
 
   // Store this lane's part of a partial result: of row g, or of g + 8 in the second half.

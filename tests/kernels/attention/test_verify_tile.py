@@ -115,18 +115,19 @@ def test_rows_of_a_short_context_go_in_two_groups_from_half_a_block_on():
 
 
 def test_a_merge_is_launched_as_it_was_fastest():
-    """Of few chunks two strands a thread, four where blocks are many; far ahead where few."""
+    """All of a short strand at once, two strands a thread where blocks are many."""
     num_sms = 132
     found = {
         (rows, context): combine_tile.default(24 * rows, num_chunks(context), num_sms)
-        for rows, context in product((1, 16, 17, 32), (1024, 2048, 4096, 32_768))
+        for rows, context in product((1, 2, 3, 16, 17, 32), (1024, 2048, 4096, 8192, 32_768))
     }
+    for context, ahead in ((1024, 2), (2048, 3), (4096, 4)):
+        assert found[1, context] == found[16, context] == CombineTile(1, ahead, min_blocks=3)
     for context in (1024, 2048):
-        assert found[1, context] == found[16, context] == CombineTile(2, 2, min_blocks=3)
-        assert found[17, context] == found[32, context] == CombineTile(4, 2, min_blocks=6)
-    assert found[32, 4096] == CombineTile(4, 2, min_blocks=6)
-    assert found[1, 32_768] == CombineTile(1, 12, min_blocks=1)
-    assert found[16, 32_768] == CombineTile(1, 2, min_blocks=3)
+        assert found[17, context] == found[32, context] == CombineTile(2, 2, min_blocks=3)
+    assert found[32, 4096] == found[3, 32_768] == found[32, 32_768] == CombineTile(1, 4, 3)
+    assert found[1, 8192] == CombineTile(1, 6, min_blocks=1)
+    assert found[2, 32_768] == CombineTile(1, 12, min_blocks=1)
 
 
 def test_a_gpu_takes_the_tiles_of_its_kind_of_multiprocessor():

@@ -93,7 +93,7 @@ FAULTS = [
     ("what is infinite cut to the largest number", "verify",
      "__fmul_rn(second, down)", "fminf(__fmul_rn(second, down), 65504.0f)", COLUMNS),
     ("what is infinite has a part in the power", "verify",
-     "most = largest<true>(side, half);", ";", COLUMNS),
+     "most[half][side] = largest<true>(side, half);", ";", COLUMNS),
     ("each warp's own power", "verify_codes",
      "power_of(fmaxf(fmaxf(most.x, most.y), fmaxf(most.z, most.w)))",
      "power_of(largest[row * WARPS + warp])", TRUTH),
