@@ -28,7 +28,7 @@ from kernels.linear.weight import Bf16Weight
 from kernels.mixer.op import mixer_rows
 from kernels.mixer.tile import takes
 
-ARITHMETIC = "rows-3"
+ARITHMETIC = "rows-4"
 """How layers of rounds and of chunks compute beside their products; a change of any bit gets a new
 number."""
 

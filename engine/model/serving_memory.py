@@ -23,7 +23,7 @@ from engine.model.kernel_mtp import MAX_STEPS
 from engine.model.mtp import MAX_WAITING_ROWS
 from engine.model.rope import BLOCK_TOKENS
 from engine.types import KvFormat
-from kernels.attention.chunks import num_chunks as num_context_chunks
+from kernels.attention.verify import scratch_elements
 from kernels.common.logit_rows import num_chunks, num_groups
 from kernels.common.operands import PART
 from kernels.common.round import MAX_ROWS
@@ -192,6 +192,5 @@ def _operand_bytes(config: ModelConfig) -> int:
 
 
 def _partials_bytes(config: ModelConfig, max_tokens: int) -> int:
-    """Partial results of one attention layer: a sum, a top and a weight of each chunk."""
-    chunks = num_context_chunks(context_class(max_tokens))
-    return 4 * chunks * MAX_ROWS * config.num_heads * (config.head_dim + 2)
+    """Partial results of one attention layer."""
+    return 4 * scratch_elements(MAX_ROWS, config.num_heads, context_class(max_tokens))

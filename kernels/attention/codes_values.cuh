@@ -5,6 +5,8 @@
 
 constexpr int P_BYTES = 2 * TILE + 16;  // of a row of weights, padded: eight rows lie in different banks
 constexpr int V_TILES = D / 8 / WARPS;  // 8-column tiles of a warp's sums
+constexpr int SIDE_WARPS = WARPS / SIDES;
+static_assert(V_TILES == 4 && SIDE_WARPS == 4, "an octet of a lane, four numbers of a side's warps");
 
 // Address of a lane's row of a 16 x 16 operand a of the weights: rows by lane % 16, columns 8 on in the
 // upper half.
@@ -26,16 +28,6 @@ __device__ __forceinline__ void load_values(Operand (&b)[V_TILES], const UnitRow
                           widen(__byte_perm(m.v[n / 2 * 2 + 1], 0, columns))};
     }
   }
-}
-
-// Write a lane's sums of one row: four neighbouring columns of each two tiles.
-__device__ __forceinline__ void store_sums(float* into, const float (&values)[V_TILES][4], int half, int t,
-                                           float scale) {
-#pragma unroll
-  for (int n = 0; n < V_TILES; n += 2)
-    *reinterpret_cast<float4*>(into + n * 8 + 4 * t) =
-        make_float4(__fmul_rn(values[n][2 * half], scale), __fmul_rn(values[n + 1][2 * half], scale),
-                    __fmul_rn(values[n][2 * half + 1], scale), __fmul_rn(values[n + 1][2 * half + 1], scale));
 }
 
 // What a warp adds up: V_TILES columns of all rows, and the weights of the 16 rows of its number.
@@ -86,6 +78,32 @@ struct Sums {
         if (m == warp) multiply_add(weights, a, ONE_COLUMN);
       }
     }
+  }
+
+  // Multiply sums of row g, or of g + 8 in the second half, by the scale of the values, and return the largest
+  // finite magnitude among the warp's columns.
+  __device__ __forceinline__ float finish(int m, int half, float scale) {
+    float most = 0.0f;
+#pragma unroll
+    for (int n = 0; n < V_TILES; ++n)
+#pragma unroll
+      for (int i = 2 * half; i < 2 * half + 2; ++i) {
+        values[m][n][i] = __fmul_rn(values[m][n][i], scale);
+        const float x = fabsf(values[m][n][i]);
+        if (x < CUDART_INF_F) most = fmaxf(most, x);
+      }
+    return largest_of_quad(most);
+  }
+
+  // Store this lane's part of a partial result: four neighbouring columns of each two tiles.
+  __device__ __forceinline__ void store(__half* into, const Power& power, int m, int half, int warp, int t) const {
+    unsigned two[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int n = i / 2 * 2, column = 2 * half + i % 2;
+      two[i] = kept(values[m][n][column], values[m][n + 1][column], power.down);
+    }
+    *reinterpret_cast<uint4*>(into + warp * V_TILES * 8 + 8 * t) = {two[0], two[1], two[2], two[3]};
   }
 
   // Add a tile that own rows reach into; `alike`: all rows have the same finite values. A sum takes

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 STRANDS = 8
 """Chains that the chunks of a row and head are merged in: chunk c in strand c % 8."""
 
-QUADS = 64
-"""Threads side by side, each with four columns of a head."""
+OCTETS = 32
+"""Threads side by side, each with eight columns of a head."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class CombineTile:
     """One launch choice.
 
     Attributes:
-        each: strands that a thread adds up, a divisor of `STRANDS`.
+        each: strands that a thread adds up: 1, 2 or 4.
         ahead: partial results of a strand that are asked for before their scales are known.
         min_blocks: that a multiprocessor has registers for.
     """
@@ -27,7 +27,7 @@ class CombineTile:
     @property
     def threads(self) -> int:
         """Threads of a block, which merges one row and head."""
-        return STRANDS // self.each * QUADS
+        return STRANDS // self.each * OCTETS
 
     def macros(self, kv_bytes: int) -> Mapping[str, int]:
         """Return what combine.cu is compiled with."""
@@ -40,19 +40,19 @@ class CombineTile:
 
     def shared_bytes(self, chunks: int) -> int:
         """Return the dynamic shared memory of a block; combine.cu lays it out."""
-        scales = -(-(2 * chunks + self.threads // 32 + STRANDS) // 4) * 16
-        return scales + (16 * STRANDS * QUADS if self.each < STRANDS else 0)
+        scales = -(-(4 * chunks + self.threads // 32 + STRANDS) // 4) * 16
+        return scales + 32 * STRANDS * OCTETS
 
 
 def default(blocks: int, chunks: int, num_sms: int) -> CombineTile:
     """Return the launch choice for so many rows and heads, and chunks of a context class.
 
-    Of few chunks a thread adds up more strands, and most where blocks are many: then all of them
-    find room at one time. Few blocks with many chunks ask far ahead.
+    A thread adds up one strand and asks for all of it at once, of a long context for a part, which
+    is larger where blocks are few. Of few chunks it adds up two where blocks are many: then all of
+    them find room at one time.
     """
-    if blocks > 3 * num_sms and chunks <= 4 * STRANDS:
-        return CombineTile(4, 2, min_blocks=6)
-    if chunks <= 3 * STRANDS:
+    strand = -(-chunks // STRANDS)
+    if blocks > 3 * num_sms and strand <= 3:
         return CombineTile(2, 2, min_blocks=3)
-    ahead = 12 if 2 * blocks <= num_sms else 2
-    return CombineTile(1, ahead, min_blocks=1 if ahead > 2 else 3)
+    ahead = min(strand, 12 if 2 * blocks <= num_sms else 4)
+    return CombineTile(1, ahead, min_blocks=1 if ahead > 4 else 3)

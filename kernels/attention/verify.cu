@@ -133,12 +133,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     if constexpr (OVERLAP && IN_MEASURE) let_successor_start();  // until now it would only be in the way
     const int next = work.after(p, apart(chunk.number));  // asked for before the stores
     const int row_of_lane = apart(first + g);
+    float most[2][V_SIDES];
+    sums.find_largest(most, row_of(first + 8) < rows.count);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = row_of_lane + half * 8;
       if (row_of(row) >= rows.count || chunk.units() == 0) continue;
+      Power powers[V_SIDES];
+#pragma unroll
+      for (int side = 0; side < V_SIDES; ++side) powers[side] = power_of(most[half][side]);
       const int place = work.place(p, chunk.number, row);
-      sums.store(p.sums + static_cast<long long>(place) * D, part, half, t);
+      sums.store(p.sums + static_cast<long long>(place) * D, powers, part, half, t);
+      if (t == 0) {
+#pragma unroll
+        for (int side = 0; side < V_SIDES; ++side) p.powers[place * SIDES + part + side] = powers[side].up;
+      }
       if (part == 0 && t == 0) {
         p.tops[place] = top[half];
         p.weights[place] = sums.weights[2 * half];

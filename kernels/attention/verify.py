@@ -74,13 +74,14 @@ def attention_verify(
     Numerics:
         |q k| within fp32 (2^127). CUDA: scores in fp32 by mma.m16n8k16, never rounded; online
         softmax in tiles of 64 positions, weights 2^(score - top) rounded to bf16, both for the
-        values and for their own sum; fp32 sums; chunks merged in a fixed order (combine.cu). The
-        bits of a row follow from its path alone: not from T, the other rows, the tile or
-        max_context. Codes are widened to bf16, exactly; the scale of the keys, a power of two,
-        multiplies the fp32 factor of the scores, that of the values the fp32 sums of a chunk: exact
-        both, so the bits are those of the widened values in BF16 (`kv_codes.widened`), columns of
-        the scores in the order of `kv_codes.COLUMN_ORDER`. CPU: `attention_reference` for each row
-        alone over widened keys and values, with its rounding points.
+        values and for their own sum; fp32 sums, those of values rounded once a chunk, to fp16 with
+        a power of two for each 128 columns (partials.cuh); chunks merged in a fixed order, in fp32
+        (combine.cu). The bits of a row follow from its path alone: not from T, the other rows, the
+        tile or max_context. Codes are widened to bf16, exactly; the scale of the keys, a power of
+        two, multiplies the fp32 factor of the scores, that of the values the fp32 sums of a chunk:
+        exact both, so the bits are those of the widened values in BF16 (`kv_codes.widened`),
+        columns of the scores in the order of `kv_codes.COLUMN_ORDER`. CPU: `attention_reference`
+        for each row alone over widened keys and values, with its rounding points.
 
     Side effects:
         Two launches on the current stream; safe in graph capture when `out` and `scratch` are

@@ -2,8 +2,8 @@
 //
 // Widening codes costs more than their products, so the warps of a block share it: each widens some of a
 // tile's positions for the scores of all rows, and some of its columns for their sums. They meet twice a
-// tile, to find the tops and to hand each other the weights. Of codes the scale of the keys is in the factor
-// of the scores; at the end of a chunk the sums take the scale of the values.
+// tile, to find the tops and to hand each other the weights, and for the largest sums of a chunk. Of
+// codes the scale of the keys is in the factor of the scores; at the end of a chunk the sums take that of the values.
 
 #include "verify_problem.cuh"
 #include "verify_ring.cuh"
@@ -17,7 +17,7 @@
 constexpr bool UNEVEN = M_TILES >= 4;
 constexpr int THREADS = WORKERS + (UNEVEN ? 128 : 32);
 
-// More shared memory: scales | maxima | weights.
+// More shared memory: scales | maxima | weights, and behind the last tile the largest sums [BLOCK_ROWS, WARPS].
 constexpr int SCALES_AT = MORE_AT;
 constexpr int MAXIMA_AT = SCALES_AT + BLOCK_ROWS * 4;
 constexpr int P_AT = MAXIMA_AT + SCORE_N * BLOCK_ROWS * 4;
@@ -32,6 +32,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
   const unsigned at = shared_address(shared);
   float* const scales = reinterpret_cast<float*>(shared + SCALES_AT);
   float* const maxima = reinterpret_cast<float*>(shared + MAXIMA_AT);
+  float* const largest = reinterpret_cast<float*>(shared + P_AT);
   const Ring ring = ring_of(at, 0);
   const Rows rows = rows_of(p);
   if constexpr (OVERLAP) let_successor_start();
@@ -133,13 +134,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
     const int first = apart(g);
     const float value_scale = p.value_scales[rows.group];
     auto place_of = [&](int matrix_row) -> long long { return work.place(p, chunk.number, matrix_row); };
+    meet();  // all have used the weights
 #pragma unroll
     for (int m = 0; m < M_TILES; ++m)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int row = m * 16 + half * 8 + first;
+        const float most = sums.finish(m, half, value_scale);
+        if (t == 0) largest[(m * 16 + half * 8 + first) * WARPS + warp] = most;
+      }
+    meet();
+#pragma unroll
+    for (int m = 0; m < M_TILES; ++m)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = m * 16 + half * 8 + first, side = warp / SIDE_WARPS;
         if (row_of(row) >= rows.count) continue;
-        store_sums(p.sums + place_of(row) * D + warp * V_TILES * 8, sums.values[m], half, t, value_scale);
+        const float4 most = *reinterpret_cast<const float4*>(largest + row * WARPS + side * SIDE_WARPS);
+        const Power power = power_of(fmaxf(fmaxf(most.x, most.y), fmaxf(most.z, most.w)));
+        sums.store(p.sums + place_of(row) * D, power, m, half, warp, t);
+        if (warp % SIDE_WARPS == 0 && t == 0) p.powers[place_of(row) * SIDES + side] = power.up;
         if (m == warp && t == 0) p.weights[place_of(row)] = sums.weights[2 * half];
       }
 #pragma unroll

@@ -15,6 +15,7 @@ from kernels.attention.shares import share_table
 from kernels.attention.store_maps import store_maps
 from kernels.attention.verify_tile import (
     HEAD_DIM,
+    SIDE,
     RowGroups,
     Sm,
     VerifyTile,
@@ -40,6 +41,7 @@ class VerifyArguments(ctypes.Structure):
         ("key_scales", ctypes.c_void_p),
         ("value_scales", ctypes.c_void_p),
         ("sums", ctypes.c_void_p),
+        ("powers", ctypes.c_void_p),
         ("tops", ctypes.c_void_p),
         ("weights", ctypes.c_void_p),
         ("shares", ctypes.c_void_p),
@@ -61,6 +63,7 @@ class CombineArguments(ctypes.Structure):
 
     _fields_ = [
         ("sums", ctypes.c_void_p),
+        ("powers", ctypes.c_void_p),
         ("tops", ctypes.c_void_p),
         ("weights", ctypes.c_void_p),
         ("gate", ctypes.c_void_p),
@@ -78,14 +81,16 @@ class CombineArguments(ctypes.Structure):
 
 
 def scratch_elements(rows: int, heads: int, max_context: int) -> int:
-    """Return the fp32 elements that partial results take: sums, tops and weights of each chunk.
+    """Return the fp32 elements that partial results of each chunk take.
+
+    They are sums in fp16, two to an element, with their powers of two, tops and weights.
 
     Args:
         rows: T.
         heads: query heads.
         max_context: the context class.
     """
-    return num_chunks(max_context) * rows * heads * (HEAD_DIM + 2)
+    return num_chunks(max_context) * rows * heads * (HEAD_DIM // 2 + HEAD_DIM // SIDE + 2)
 
 
 def launch(
@@ -135,7 +140,8 @@ def launch(
     partials, own_slots = plan.chunks * rows * heads, -(-rows // 8) * 8
     key_maps, value_maps = (store_maps(one, (plan.unit, own_slots)) for one in (keys, values))
     sums = scratch.data_ptr()
-    tops = sums + 4 * partials * HEAD_DIM
+    powers = sums + 2 * partials * HEAD_DIM
+    tops = powers + 4 * partials * HEAD_DIM // SIDE
     weights = tops + 4 * partials
     plan.verify.launch(
         plan.verify_shape,
@@ -143,7 +149,7 @@ def launch(
             q.data_ptr(), start.data_ptr(), depths.data_ptr(), paths.data_ptr(),
             None if scales is None else scales.keys.data_ptr(),
             None if scales is None else scales.values.data_ptr(),
-            sums, tops, weights, plan.shares.data_ptr(), q.stride(0), rows, heads, groups,
+            sums, powers, tops, weights, plan.shares.data_ptr(), q.stride(0), rows, heads, groups,
             plan.row_groups.rows, plan.row_groups.number, plan.bins, plan.chunks, own_slots,
             HEAD_DIM**-0.5 * math.log2(math.e),
         ),
@@ -152,7 +158,7 @@ def launch(
     plan.combine.launch(
         plan.combine_shape,
         CombineArguments(
-            sums, tops, weights, gate.data_ptr(), out.data_ptr(), start.data_ptr(),
+            sums, powers, tops, weights, gate.data_ptr(), out.data_ptr(), start.data_ptr(),
             depths.data_ptr(), gate.stride(0), gate.stride(1), out.stride(0), rows, heads,
             plan.chunks, next_operands(operands),
         ),
@@ -200,7 +206,7 @@ def _plan(
         bins,
         tile.streams // tile.per_sm,
         2 * HEAD_DIM * kv_bytes,
-        4 * HEAD_DIM * parts.rows * share,
+        2 * HEAD_DIM * parts.rows * share,
     )
     merge = combine_tile.default(rows * heads, chunks, num_sms)
     return _Plan(

@@ -92,6 +92,26 @@ def _later_rows_reach_earlier_ones(device: str, *, coded: bool) -> str | None:
     return None
 
 
+def _infinite_values_reach_other_columns(device: str, *, coded: bool) -> str | None:
+    """Make one committed value infinite or NaN: its column shows it, no other has another bit."""
+    column, many = 5, () if device == "cpu" else (20,)
+    for rows in (1, 3, *many):
+        inputs = verify_case(rows, 200, heads=6, groups=1, coded=coded).draw(11, device)
+        values = inputs["values"].clone()
+        values[:, :200, column] = 0.0
+        clean = _called({**inputs, "values": values}).unflatten(1, (6, -1))
+        for value in (torch.nan,) if coded else (torch.nan, torch.inf, -torch.inf):
+            values = values.clone()
+            values[:, 130, column] = value
+            got = _called({**inputs, "values": values}).unflatten(1, (6, -1))
+            if bool(got[..., column].isfinite().any()):
+                return f"{value} vanished from a row of {rows}"
+            got[..., column] = clean[..., column]
+            if fault := different_bits(got, clean, ("T", "H", "D")):
+                return f"{value} in column {column}, {rows} rows: {fault}"
+    return None
+
+
 def _compacted_differs(device: str, *, coded: bool) -> str | None:
     """Compare a step behind a compacted path with the same step behind the path laid by hand."""
     for seed in (1, 2, 5):
@@ -285,6 +305,7 @@ LAWS = (
     *for_both("random trees are the single steps of their rows", _trees_differ),
     *for_both("a chain has the bits of a branch of a tree", _chain_is_no_tree),
     *for_both("what is not on a row's path does not reach it", _later_rows_reach_earlier_ones),
+    *for_both("what is not finite stays in its column", _infinite_values_reach_other_columns),
     *for_both("a compacted path is a committed path", _compacted_differs),
     *for_both("operands are those of the rows", _operands_differ),
     *for_both("views have the bits of contiguous copies", _strides_differ),

@@ -13,6 +13,7 @@ from kernels.attention.chunks import TILE, chunk_edges
 from kernels.attention.combine_tile import STRANDS
 from kernels.attention.kv_cases import stand_for
 from kernels.attention.reference import gate_reference
+from kernels.attention.verify_tile import SIDE
 from kernels.common.case import Tensors
 
 _Partial = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -54,7 +55,21 @@ def _chunk(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> _Partial:
         total = total * scale[:, None] + torch.einsum("hs,hsd->hd", weights, v[:, low : low + TILE])
         weight = weight * scale + weights.sum(1)
         top = now
-    return total, top, weight
+    return _kept(total), top, weight
+
+
+def _kept(sums: torch.Tensor) -> torch.Tensor:
+    """Round sums [H, D] to fp16, divided by a power of two that `SIDE` columns have in common."""
+    sides = sums.unflatten(1, (-1, SIDE))
+    largest = sides.abs().masked_fill(~sides.isfinite(), 0.0).amax(-1, keepdim=True)
+    # frexp counts from 1/2: the largest comes to lie in [2^14, 2^15)
+    power = largest.frexp().exponent.clamp(min=-111) - 15
+    return ((sides * _two_to(-power)).half() * _two_to(power)).flatten(1)
+
+
+def _two_to(exponents: torch.Tensor) -> torch.Tensor:
+    """Return fp32 powers of two, of int32 exponents within those of normal numbers; exact."""
+    return (exponents + 127 << 23).view(torch.float32)
 
 
 def _strand(chunks: list[_Partial], strand: int) -> list[_Partial]:

@@ -60,7 +60,8 @@ struct Problem {
   const int* paths;           // [T, 32]
   const float* key_scales;    // [G]: what codes stand for, by KV head; null for BF16
   const float* value_scales;  // [G]
-  float* sums;                // [chunks, T * H, D]: of values, weighted, in quads (partials.cuh)
+  __half* sums;               // [chunks, T * H, D]: of values, weighted, as partials.cuh says
+  float* powers;              // [chunks, T * H, SIDES]: what they are multiplied by
   float* tops;                // [chunks, T * H]: largest score, times `factor`
   float* weights;             // [chunks, T * H]: sum of weights
   const short* shares;        // what a block takes after each chunk, by shares.py

@@ -19,6 +19,9 @@ Sm = Literal[90, 100, 121]
 
 HEAD_DIM = 256
 
+SIDE = 128
+"""Columns of a partial result whose fp16 sums share a power of two (partials.cuh)."""
+
 MOST_UNITS = 32
 """Fills of all rings of a block at most: there are barriers for as many."""
 

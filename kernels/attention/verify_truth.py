@@ -11,7 +11,9 @@ h_j of the kernel: one rounding to bf16, 2^-8, and the score's error e_j as exp(
 chain of 16 instructions over D, each off by at most 2^-21 of the sum of magnitudes whatever order
 and alignment the unit uses; two fp32 roundings of the scaled score; ex2.approx, 2^-22. The sums of
 values add steps * 2^-21 of sum_j w_j |v_j|, with one step for each 16 positions of a chunk (at most
-128), two for each of its tiles and chunks.
+128), two for each of its tiles and chunks. Then the sums of a chunk are rounded to fp16: 2^-11 of
+themselves, or 2^-39 of the largest among the columns that share a power of two (partials.cuh),
+which over all chunks is no more than that of sum_j w_j |v_j|, and of the largest of these.
 
 h_j of the CPU reference: scores are rounded to bf16 twice, so e_j holds 2 * 2^-8 of the score, and
 weights are rounded after they are normalised, so that part is not centred: |v_j| in the place of
@@ -27,8 +29,12 @@ the bound is that of BF16.
 import torch
 
 from kernels.attention.kv_cases import stand_for
+from kernels.attention.verify_tile import SIDE
 from kernels.common.case import Tensors
 from kernels.common.compare import BF16_ROUNDING
+
+FP16_ROUNDING = 2.0**-11
+"""Largest relative error of one rounding to fp16, above its smallest numbers."""
 
 STEP = 2.0**-21
 STEPS = 16
@@ -97,5 +103,13 @@ def _attend(
         sums = BF16_ROUNDING * (spread + hull) + k.shape[0] * 2.0**-23 * (spread + hull)
         wrong = torch.expm1(2.02 * BF16_ROUNDING * scores.abs() + 2.0**-15 * magnitudes)
     if wrong.max() > 0.5:
-        return out, hull + sums
+        return out, hull + sums + (_kept(out.abs() + hull) if kernel else 0.0)
+    if kernel:
+        sums = sums + _kept(spread * (1 + wrong.max()) / (1 - wrong.max()))
     return out, torch.minimum((weights * wrong) @ distances / (1 - wrong.max()), hull) + sums
+
+
+def _kept(spread: torch.Tensor) -> torch.Tensor:
+    """Bound what keeping sums in fp16 changes, by the mean magnitude of the values [D]."""
+    largest = spread.unflatten(0, (-1, SIDE)).amax(1).repeat_interleave(SIDE)
+    return FP16_ROUNDING * spread + 2.0**-39 * largest

@@ -6,6 +6,9 @@
 constexpr int STEPS = TILE / 16;       // instructions over the positions of a tile
 constexpr int V_TILES = D / 8 / TEAM;  // 8-column tiles of a warp's sums
 constexpr int FEW = 4;                 // of them loaded at a time
+constexpr int SIDE_TILES = SIDE / 8;
+constexpr int V_SIDES = V_TILES / SIDE_TILES;
+static_assert(V_SIDES * TEAM == SIDES, "a warp has all columns that share a power");
 
 // Load FEW tiles of columns of 16 positions, of which this lane addresses one.
 __device__ __forceinline__ void load_values(Operand (&b)[FEW], const UnitRow& value, int first_tile, int lane) {
@@ -60,12 +63,56 @@ struct Sums {
       add_step(unit_row(ring.place(unit + k * 16 / UNIT), k * 16 % UNIT + (lane & 15)), p[k], part, lane);
   }
 
-  // Store this lane's part of a partial result: of row g, or of g + 8 in the second half.
-  __device__ __forceinline__ void store(float* into, int part, int half, int t) const {
+  // The largest magnitude of what this lane has of a side's columns of row g, or of g + 8 in the second half, of all
+  // or of those that are finite. Four chains, for each is as long as its instructions take.
+  template <bool FINITE>
+  __device__ __forceinline__ float largest(int side, int half) const {
+    float most[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
-    for (int n = 0; n < V_TILES; n += 2)
-      *reinterpret_cast<float4*>(into + (part * V_TILES + n) * 8 + 4 * t) = make_float4(
-          values[n][2 * half], values[n][2 * half + 1], values[n + 1][2 * half], values[n + 1][2 * half + 1]);
+    for (int n = 0; n < SIDE_TILES; ++n)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float x = fabsf(values[side * SIDE_TILES + n][2 * half + i]);
+        float& chain = most[n % 2 * 2 + i];
+        if (!FINITE || x < CUDART_INF_F) chain = fmaxf(chain, x);  // which passes over NaN
+      }
+    return fmaxf(fmaxf(most[0], most[1]), fmaxf(most[2], most[3]));
+  }
+
+  // Find the largest finite magnitudes of rows g and g + 8 in the sides of the warp's columns; `both`: there are
+  // rows from g + 8 on. All of them together, for lanes wait for each other.
+  __device__ __forceinline__ void find_largest(float (&most)[2][V_SIDES], bool both) const {
+    bool infinite = false;
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int side = 0; side < V_SIDES; ++side) {
+        most[half][side] = half == 0 || both ? largest<false>(side, half) : 0.0f;
+        infinite |= most[half][side] == CUDART_INF_F;
+      }
+    if (__builtin_expect(__any_sync(~0u, infinite), false)) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+#pragma unroll
+        for (int side = 0; side < V_SIDES; ++side) most[half][side] = largest<true>(side, half);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int side = 0; side < V_SIDES; ++side) most[half][side] = largest_of_quad(most[half][side]);
+  }
+
+  // Store this lane's part of a partial result: of row g, or of g + 8 in the second half.
+  __device__ __forceinline__ void store(__half* into, const Power (&powers)[V_SIDES], int part, int half,
+                                        int t) const {
+#pragma unroll
+    for (int n = 0; n < V_TILES; n += 4) {
+      unsigned two[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        two[i] = kept(values[n + i][2 * half], values[n + i][2 * half + 1], powers[n / SIDE_TILES].down);
+      *reinterpret_cast<uint4*>(into + (part * V_TILES + n) * 8 + 8 * t) = {two[0], two[1], two[2], two[3]};
+    }
   }
 
   // Add a tile that own rows reach into, of rows `first` on of the matrix unit; `alike`: all rows have

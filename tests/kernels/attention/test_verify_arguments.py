@@ -86,7 +86,8 @@ def test_scratch_that_begins_between_two_loads_is_refused(shifted):
 
 
 def test_scratch_holds_every_chunks_partials():
-    assert scratch_elements(2, 24, 1024) == 16 * 2 * 24 * (256 + 2)
+    """256 sums in fp16, a power of two for each half of them, a top and a weight."""
+    assert 4 * scratch_elements(2, 24, 1024) == 16 * 2 * 24 * (256 * 2 + 2 * 4 + 4 + 4)
 
 
 def test_compaction_wants_all_the_rows_of_the_table():

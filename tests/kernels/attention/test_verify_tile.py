@@ -27,7 +27,13 @@ SHARE = 6
 def laid_out(tile: VerifyTile) -> int:
     """Where a source puts the end of what a block shares."""
     coded = tile.kv_bytes == 1
-    sources = ("verify_problem.cuh", "chunks.cuh", "codes_scores.cuh", "codes_values.cuh")
+    sources = (
+        "verify_problem.cuh",
+        "partials.cuh",
+        "chunks.cuh",
+        "codes_scores.cuh",
+        "codes_values.cuh",
+    )
     names = constants(
         {**tile.macros(SHARE), "OVERLAP": 1},
         [FOLDER / one for one in (sources if coded else sources[:1])],
@@ -56,7 +62,7 @@ def test_threads_are_those_that_the_source_has():
         assert tile.threads == names["THREADS"], tile
 
 
-@pytest.mark.parametrize("each", [1, 2, 4, 8])
+@pytest.mark.parametrize("each", [1, 2, 4])
 def test_a_merge_has_room_for_what_its_source_lays_out(each):
     """Numbers of chunks, tops of warps, weights of strands, then the sums of strands."""
     tile, text = CombineTile(each, 2), (FOLDER / "combine.cu").read_text()
@@ -64,8 +70,7 @@ def test_a_merge_has_room_for_what_its_source_lays_out(each):
     (strands_at,) = re.findall(r"strands = reinterpret_cast<float4\*>\(shared \+ (.+)\);", text)
     for chunks in (1, 16, 27, 97, num_chunks(262_144)):
         at = 4 * value_of(strands_at.replace("p.chunks", "chunks"), {**names, "chunks": chunks})
-        sums = 16 * names["STRANDS"] * names["QUADS"] if each < names["STRANDS"] else 0
-        assert tile.shared_bytes(chunks) == at + sums
+        assert tile.shared_bytes(chunks) == at + 16 * names["STRANDS"] * names["QUADS"]
         assert tile.threads == names["THREADS"]
 
 
@@ -110,18 +115,19 @@ def test_rows_of_a_short_context_go_in_two_groups_from_half_a_block_on():
 
 
 def test_a_merge_is_launched_as_it_was_fastest():
-    """Of few chunks two strands a thread, four where blocks are many; far ahead where few."""
+    """All of a short strand at once, two strands a thread where blocks are many."""
     num_sms = 132
     found = {
         (rows, context): combine_tile.default(24 * rows, num_chunks(context), num_sms)
-        for rows, context in product((1, 16, 17, 32), (1024, 2048, 4096, 32_768))
+        for rows, context in product((1, 2, 3, 16, 17, 32), (1024, 2048, 4096, 8192, 32_768))
     }
+    for context, ahead in ((1024, 2), (2048, 3), (4096, 4)):
+        assert found[1, context] == found[16, context] == CombineTile(1, ahead, min_blocks=3)
     for context in (1024, 2048):
-        assert found[1, context] == found[16, context] == CombineTile(2, 2, min_blocks=3)
-        assert found[17, context] == found[32, context] == CombineTile(4, 2, min_blocks=6)
-    assert found[32, 4096] == CombineTile(4, 2, min_blocks=6)
-    assert found[1, 32_768] == CombineTile(1, 12, min_blocks=1)
-    assert found[16, 32_768] == CombineTile(1, 2, min_blocks=3)
+        assert found[17, context] == found[32, context] == CombineTile(2, 2, min_blocks=3)
+    assert found[32, 4096] == found[3, 32_768] == found[32, 32_768] == CombineTile(1, 4, 3)
+    assert found[1, 8192] == CombineTile(1, 6, min_blocks=1)
+    assert found[2, 32_768] == CombineTile(1, 12, min_blocks=1)
 
 
 def test_a_gpu_takes_the_tiles_of_its_kind_of_multiprocessor():

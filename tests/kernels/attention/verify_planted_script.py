@@ -26,6 +26,7 @@ CODED_PATHS = f"{PATHS}, e4m3"
 CLASSES = "no context class changes a bit"
 PREPARED = "a verify sees what was prepared right before"
 CODED_PREPARED = f"{PREPARED}, e4m3"
+COLUMNS = "what is not finite stays in its column"
 OPERANDS = "operands are those of the rows"
 CODED_OPERANDS = f"{OPERANDS}, e4m3"
 
@@ -80,6 +81,22 @@ FAULTS = [
     ("codes that are no number not looked for", "verify_codes",
      "+ 0x01010101) &", ") &", CODED_PATHS),
     ("gate forgotten", "combine", "1.0f + expf(-__bfloat162float(gate))", "1.0f", TRUTH),
+    ("sums divided by the power of the other side", "verify",
+     "powers[n / SIDE_TILES].down", "powers[V_SIDES - 1 - n / SIDE_TILES].down", TRUTH),
+    ("powers not given back", "combine",
+     "octet < OCTETS / SIDES ? powers[chunk].x : powers[chunk].y", "1.0f", TRUTH),
+    ("every power that of the first side", "combine",
+     "octet < OCTETS / SIDES ? powers[chunk].x : powers[chunk].y", "powers[chunk].x", TRUTH),
+    ("powers so small that sums overflow", "verify",
+     "{__uint_as_float((268u << 23) - exponent), __uint_as_float(exponent - (14u << 23))}",
+     "{__uint_as_float((271u << 23) - exponent), __uint_as_float(exponent - (17u << 23))}", TRUTH),
+    ("what is infinite cut to the largest number", "verify",
+     "__fmul_rn(second, down)", "fminf(__fmul_rn(second, down), 65504.0f)", COLUMNS),
+    ("what is infinite has a part in the power", "verify",
+     "most[half][side] = largest<true>(side, half);", ";", COLUMNS),
+    ("each warp's own power", "verify_codes",
+     "power_of(fmaxf(fmaxf(most.x, most.y), fmaxf(most.z, most.w)))",
+     "power_of(largest[row * WARPS + warp])", TRUTH),
     ("operands of every head in the first", "combine",
      "write_operands(p.next, row, column,", "write_operands(p.next, row, column % D,", OPERANDS),
     ("both pairs of a quad in one place", "combine",
@@ -112,8 +129,8 @@ def checks() -> dict[str, Check]:
         **{name: lambda proof=proof: any(proof(op, one, "cuda") for one in CASES)
            for name, proof in proven.items()},
         **{name: lambda broken=tried[name]: broken("cuda") is not None
-           for name in (TREES, PATHS, CODED_PATHS, CLASSES, PREPARED, CODED_PREPARED, OPERANDS,
-                        CODED_OPERANDS)},
+           for name in (TREES, PATHS, CODED_PATHS, CLASSES, PREPARED, CODED_PREPARED, COLUMNS,
+                        OPERANDS, CODED_OPERANDS)},
     }  # fmt: skip
 
 
