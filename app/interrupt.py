@@ -8,9 +8,9 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, Self
 
 from app.report import say
 from engine.errors import CancelledError
@@ -19,35 +19,18 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 """Signals that ask for the end of the program."""
 
 
-def _taken(
-    numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]
-) -> dict[signal.Signals, Any]:
-    """Have ``handler`` take signals, except what is ignored: nohup is to hold.
+class _OnSignal:
+    """Takes signals inside the block, except what is ignored: nohup is to hold.
 
-    Returns:
-        The handlers that were there before.
-    """
-    return {
-        one: signal.signal(one, handler)
-        for one in numbers
-        if signal.getsignal(one) is not signal.SIG_IGN
-    }
+    Main thread only. ``signal`` is the one that came, None for none.
 
-
-class StopOnSignal:
-    """Inside the block SIGINT, SIGTERM and SIGHUP set ``stop``; a second SIGINT raises at once.
-
-    Main thread only. ``signal`` is the last one that came, the first that asks for the end of the
-    program, or None. An `EndOnSignal` around it learns of an end that is asked for inside; one that
-    was asked for before has set ``stop``.
-
-    Raises:
-        SystemExit: what was stopped in the block (`CancelledError`) was stopped to end the program.
+    Args:
+        numbers: the signals.
     """
 
-    def __init__(self) -> None:
-        self.stop = threading.Event()
+    def __init__(self, numbers: Iterable[signal.Signals]) -> None:
         self.signal: signal.Signals | None = None
+        self._numbers = numbers
         self._before: dict[signal.Signals, Any] = {}
 
     @property
@@ -60,8 +43,49 @@ class StopOnSignal:
         """128 + signal, or 0 when none came."""
         return 128 + self.signal if self.signal else 0
 
-    def __enter__(self) -> "StopOnSignal":
-        self._before = _taken((signal.SIGINT, *ENDING), self._take)
+    def expect_no_end(self) -> None:
+        """Raise SystemExit with 128 + signal when the end of the program was asked for."""
+        if self.ends_program:
+            raise SystemExit(self.exit_code)
+
+    def __enter__(self) -> Self:
+        self._before = {
+            one: signal.signal(one, self._take)
+            for one in self._numbers
+            if signal.getsignal(one) is not signal.SIG_IGN
+        }
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for one, handler in self._before.items():
+            signal.signal(one, handler)
+
+    def _take(self, number: int, _frame: FrameType | None) -> None:
+        raise NotImplementedError
+
+
+class StopOnSignal(_OnSignal):
+    """Inside the block SIGINT, SIGTERM and SIGHUP set ``stop``; a second SIGINT raises at once.
+
+    ``signal`` is the last one that came, the first that asks for the end of the program, or None.
+    An `EndOnSignal` around it learns of an end that is asked for inside; one that was asked for
+    before has set ``stop``.
+
+    Raises:
+        SystemExit: what was stopped in the block (`CancelledError`) was stopped to end the program.
+    """
+
+    def __init__(self) -> None:
+        super().__init__((signal.SIGINT, *ENDING))
+        self.stop = threading.Event()
+
+    def __enter__(self) -> Self:
+        super().__enter__()
         around = self._around()
         if around is not None and around.signal is not None:
             self._take(around.signal, None)
@@ -73,19 +97,13 @@ class StopOnSignal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for one, handler in self._before.items():
-            signal.signal(one, handler)
+        super().__exit__(kind, error, trace)
         around = self._around()
         if around is not None and self.signal is not None and self.ends_program:
             around.ask(self.signal)
         if self.ends_program and isinstance(error, CancelledError):
             say(f"{error.title}: {error}")
             raise SystemExit(self.exit_code) from None
-
-    def expect_no_end(self) -> None:
-        """Raise SystemExit when the end of the program was asked for; behind the block."""
-        if self.ends_program:
-            raise SystemExit(self.exit_code)
 
     def _around(self) -> "EndOnSignal | None":
         owners = (getattr(one, "__self__", None) for one in self._before.values())
@@ -102,16 +120,15 @@ class StopOnSignal:
             raise KeyboardInterrupt
 
 
-class EndOnSignal:
+class EndOnSignal(_OnSignal):
     """Inside the block SIGTERM and SIGHUP ask for the end: whoever waits is woken, and leaves.
 
-    Main thread only. ``signal`` is the last one that came, None for none. It has a file descriptor,
-    which can be read from once the end is asked for: who waits for a person waits for that too.
+    ``signal`` is the last one that came, None for none. It has a file descriptor, which can be read
+    from once the end is asked for: who waits for a person waits for that too.
     """
 
     def __init__(self) -> None:
-        self.signal: signal.Signals | None = None
-        self._before: dict[signal.Signals, Any] = {}
+        super().__init__(ENDING)
         self._woken, self._wakes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def fileno(self) -> int:
@@ -124,23 +141,13 @@ class EndOnSignal:
         with contextlib.suppress(BlockingIOError):  # asked for thousands of times: it is woken
             os.write(self._wakes, b"!")
 
-    def expect_none(self) -> None:
-        """Raise SystemExit with 128 + signal when the end was asked for."""
-        if self.signal is not None:
-            raise SystemExit(128 + self.signal)
-
-    def __enter__(self) -> "EndOnSignal":
-        self._before = _taken(ENDING, self._take)
-        return self
-
     def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for one, handler in self._before.items():
-            signal.signal(one, handler)
+        super().__exit__(kind, error, trace)
         os.close(self._woken)
         os.close(self._wakes)
 

@@ -209,16 +209,21 @@ class ReadLine(_RewrittenLine):
         rate = f"  {step.tok_s:,.0f} tok/s" if step.tok_s else ""
         self._paint(f"reading {self._what}  {step.num_tokens:,} of {step.num_total:,} tokens{rate}")
 
+    def takes(self, event: Event) -> bool:
+        """Show what is read, and give the line to any other event; whether it was of reading."""
+        if isinstance(event, PromptProgressed):
+            self(event)
+            return True
+        self.clear()
+        return False
+
 
 def reading_shown(events: Iterable[Event], what: str) -> Iterator[Event]:
     """The events of an answer except its reading, which a terminal is shown where it takes long."""
     line = ReadLine(what, SHORT_READ_S)
     try:
         for event in events:
-            if isinstance(event, PromptProgressed):
-                line(event)
-            else:
-                line.clear()
+            if not line.takes(event):
                 yield event
     finally:
         line.clear()

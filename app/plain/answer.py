@@ -13,15 +13,7 @@ from app.visible import visible
 from engine.errors import EngineError
 from engine.records import TurnRecord
 from engine.settings import environment
-from engine.types import (
-    ChatEngine,
-    Event,
-    NoticeRaised,
-    PromptProgressed,
-    Request,
-    TextArrived,
-    TurnEnded,
-)
+from engine.types import ChatEngine, Event, NoticeRaised, Request, TextArrived, TurnEnded
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +113,8 @@ class _View:
         self._dim = ("\x1b[2m", "\x1b[0m") if can_dim else ("", "")
 
     def show(self, event: Event) -> None:
-        if isinstance(event, PromptProgressed) and self._spoken is None:
-            self._reading(event)
+        if self._spoken is None and self._reading.takes(event):
             return
-        self._reading.clear()
         if self._spoken is not None:
             if isinstance(event, TextArrived) and event.channel != self._channel:
                 self.end_line()

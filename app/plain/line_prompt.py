@@ -36,7 +36,7 @@ class LineReader:
             RequestError: a message is longer than any context.
             SystemExit: the end of the program was asked for.
         """
-        self._ends.expect_none()
+        self._ends.expect_no_end()
         if draft:
             say(f"(not sent: {visible_line(draft, DRAFT_CELLS)})")
         try:
@@ -88,5 +88,5 @@ class _WokenInput(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:  # noqa: ANN401  the base class's own type
         self._waits.poll()
-        self._ends.expect_none()
+        self._ends.expect_no_end()
         return os.readv(self._fd, [buffer])

@@ -93,7 +93,7 @@ class EditingReader:
         Raises:
             SystemExit: the end of the program was asked for; what was typed is the draft.
         """
-        self._ends.expect_none()
+        self._ends.expect_no_end()
         try:
             ahead = lines_ahead(self._prompt.input)
             if len(ahead) == 1 and ahead[0].strip() and not draft:
@@ -110,7 +110,7 @@ class EditingReader:
             self._keep_draft(self._prompt.default_buffer.text)
             raise
         self._keep_draft(self._prompt.default_buffer.text)
-        self._ends.expect_none()
+        self._ends.expect_no_end()
         return None
 
     def _watch(self) -> None:

@@ -38,11 +38,13 @@ HEAD = "lm_head.weight"
 ARITHMETIC = "linear-2"
 """How the kernels round and add; a change of any bit gets a new number."""
 
-UNUSED_BYTES = 256 << 20
-"""Memory that torch may keep unused while weights arrive; the parts of a group pass through it."""
 
 FP8_ARITHMETIC = "fp8-prefill-1"
 """The same of prompts multiplied by FP8 operands: what they round to, and how steps are added."""
+
+
+UNUSED_BYTES = 256 << 20
+"""Memory that torch may keep unused while weights arrive; the parts of a group pass through it."""
 
 
 @dataclass(frozen=True, slots=True)

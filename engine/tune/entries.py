@@ -1,7 +1,7 @@
 """Entries of tile tables as `tune` sees them: what each is for, what serves it, what was chosen."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -87,20 +87,24 @@ def entries_of(family: Family, models: Iterable[ModelSizes], table: Sequence[Row
     found: dict[object, _Needed] = {}
     for place, sizes in enumerate(models):
         for tunable in family.tunables:
-            for rows in tunable.rows:
-                for problem in family.timed(sizes, rows):
-                    if problem.op == tunable.op:
-                        key = tunable.key(problem)
-                        one = found.setdefault(
-                            (tunable.op, *key.items()), _Needed(tunable, key, place)
-                        )
-                        one.add(problem, place)
+            for problem in _problems(family.timed, sizes, tunable):
+                key = tunable.key(problem)
+                name = (tunable.op, *key.items())
+                found.setdefault(name, _Needed(tunable, key, place)).add(problem, place)
     order = sorted(found.values(), key=lambda one: (one.place, -one.round_bytes))
     return [
         Entry(family, one.tunable, one.key, tuple(one.problems.values()),
               one.tunable.find(table, one.key))
         for one in order
     ]  # fmt: skip
+
+
+def _problems(
+    timed: Callable[[ModelSizes, int], Iterable[Problem]], sizes: ModelSizes, tunable: Tunable
+) -> list[Problem]:
+    """Those of a model that a tunable is for, at its row counts."""
+    found = (one for rows in tunable.rows for one in timed(sizes, rows))
+    return [one for one in found if one.op == tunable.op]
 
 
 @dataclass

@@ -62,8 +62,7 @@ def _projections(sizes: ModelSizes, rows: int, name: str) -> tuple[Problem, ...]
     large = Bar(min_share=0.70 if four else 0.85, gpu=GPU)
     other = Bar(min_speed_up={"humming": 1.5 if four else 1.15}, gpu=GPU)
     is_judged = hidden == 5120 and name in ("nvfp4", "fp8_block")
-    delta, attention = sizes.num_delta_layers, sizes.num_attention_layers
-    every = delta + attention
+    delta, attention, every = sizes.num_delta_layers, sizes.num_attention_layers, sizes.num_layers
     outs = (
         (("mixer out", z, every),)
         if z == attended

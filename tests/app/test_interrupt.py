@@ -84,7 +84,7 @@ def test_the_end_is_learnt_of_in_the_block_around_and_stops_what_begins_behind()
         with StopOnSignal() as second:
             assert second.stop.is_set()
         with pytest.raises(SystemExit) as left:
-            ends.expect_none()
+            ends.expect_no_end()
         assert left.value.code == 128 + signal.SIGTERM
 
 
